@@ -1,0 +1,135 @@
+"""What happened, as data: frozen records that observers, exporters and artifacts share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStarted:
+    """An episode begins."""
+
+    episode_id: str
+    arm: str
+    task_id: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFinished:
+    """An episode ended; ``record`` is its line in episodes.jsonl."""
+
+    episode_id: str
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageMoved:
+    """A message changed its state: routed, delivered, acked, nacked, dead or refused. ``ts`` is episode time in seconds."""
+
+    episode_id: str
+    msg_id: str
+    what: str
+    origin: str
+    holder: str
+    receiver: str
+    audience: str
+    epoch: int
+    ts: float
+    size: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTaken:
+    """A controller decided. ``latency_ms`` is wall time and never enters deterministic artifacts' other columns."""
+
+    episode_id: str
+    step: int
+    topology: str
+    action: str
+    propensity: float
+    epsilon: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+    features: tuple[float, ...] = ()
+    latency_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyChanged:
+    """A switch was committed."""
+
+    episode_id: str
+    origin: str
+    target: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFinished:
+    """A switch ended, committed or aborted; ``phase_ms`` by phase in episode time."""
+
+    episode_id: str
+    step: int
+    origin: str
+    target: str
+    ok: bool
+    epoch: int
+    reason: str = ""
+    phase_ms: Mapping[str, float] = field(default_factory=dict)
+    migrated: int = 0
+    dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettled:
+    """A model call ended: what was reserved and what it cost, in tokens."""
+
+    episode_id: str
+    agent_id: str
+    role: str
+    purpose: str
+    status: str
+    reserved: int
+    tokens_in: int
+    tokens_out: int
+    message_tokens: int = 0
+    """Part of ``tokens_in`` that came from messages of other agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallDenied:
+    """A model call was refused before it was made (``budget_denied``)."""
+
+    episode_id: str
+    agent_id: str
+    role: str
+    purpose: str
+    estimate: int
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    remaining: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """All episodes of a run are done; ``path`` is the run folder."""
+
+    run_id: str
+    path: str
+    episodes: int
+
+
+Event = (
+    EpisodeStarted
+    | EpisodeFinished
+    | MessageMoved
+    | DecisionTaken
+    | TopologyChanged
+    | SwitchFinished
+    | CallSettled
+    | CallDenied
+    | RunFinished
+)
+"""Anything that can happen."""

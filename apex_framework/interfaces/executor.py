@@ -1,0 +1,52 @@
+"""Executor: where episodes are run; and the record that each of them leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeJob:
+    """One episode to run: everything a worker needs, JSON-ready, so that any machine can take it."""
+
+    index: int
+    """Place in the plan's order."""
+    arm: Mapping[str, Any]
+    """The arm's complete setting, as in run.json."""
+    task_id: str
+    seed: int
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that all jobs of the run share."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """What came back: the episode's line and its side records, JSON-ready."""
+
+    index: int
+    record: Mapping[str, Any]
+    decisions: tuple[Mapping[str, Any], ...] = ()
+    switches: tuple[Mapping[str, Any], ...] = ()
+    calls: tuple[Mapping[str, Any], ...] = ()
+    trace: tuple[Mapping[str, Any], ...] = ()
+    patch: str = ""
+    transitions: tuple[Any, ...] = ()
+    """Controller transitions in order, for training; picklable, never written to disk."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs jobs. Results arrive in any order; a job that cannot be run comes back as an infrastructure failure."""
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        ...
+
+    def run(
+        self, jobs: Iterable[EpisodeJob], work: Callable[[EpisodeJob], EpisodeResult], *, workers: int
+    ) -> Iterator[EpisodeResult]:
+        """Yield one result per job. Closing the iterator stops the workers; ``work`` is importable by name."""
+        ...

@@ -1,0 +1,25 @@
+"""Report: turns a run's artifacts into something to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Report(Protocol):
+    """Reads run folders only, so that every number can be made again."""
+
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        ...
+
+    @property
+    def suffix(self) -> str:
+        """File suffix of its output, e.g. ``.md``; empty for plain text."""
+        ...
+
+    def render(self, runs: tuple[Path, ...]) -> str:
+        """The report over one or more run folders. Same artifacts, same text. Raises ArtifactError."""
+        ...

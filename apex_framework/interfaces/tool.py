@@ -1,0 +1,72 @@
+"""Tool server: a few named functions that agents may call, described by JSON schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool: ``name`` is ``server.tool``, ``schema`` the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    read_only: bool = True
+    destructive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What a caller may do: tools by name and the workspace they act on. It can only be narrowed."""
+
+    workspace: Workspace
+    tools: frozenset[str]
+    agent_id: str = ""
+    role: str = ""
+
+    def narrowed(self, tools: frozenset[str]) -> Capability:
+        """The same capability with fewer tools; asking for more gives no more."""
+        return Capability(self.workspace, self.tools & tools, self.agent_id, self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as it reaches a server: already allowed, with a deadline in seconds."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    capability: Capability
+    deadline_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answers. ``error`` is a stable code such as ``E_PATH``, empty on success."""
+
+    ok: bool
+    value: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    detail: str = ""
+
+
+@runtime_checkable
+class ToolServer(Protocol):
+    """A group of tools. Refusals are results, not exceptions."""
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Every tool of this server; constant."""
+        ...
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Run one tool. Never leaves a partial effect behind a failure."""
+        ...
+
+    async def close(self) -> None:
+        """Release processes and files; idempotent."""
+        ...
