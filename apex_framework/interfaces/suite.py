@@ -29,6 +29,10 @@ class Task:
     visible_tests: tuple[str, ...] = ()
     repo: str = ""
     base_commit: str = ""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """How its tests are run, for the workspace: ``runner`` (``unittest``), ``tests`` (relative paths of the visible
+    test files), ``block`` (modules that task code must not import), ``step_budget`` (traced lines before a test
+    counts as endless)."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Facts for analysis; agents never see them."""
 

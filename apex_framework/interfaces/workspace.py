@@ -81,9 +81,17 @@ class RunsTests(Protocol):
         ...
 
     def run_tests(
-        self, tests: Sequence[str] | None = None, *, timeout_s: float = 120.0, coverage: bool = False
+        self,
+        tests: Sequence[str] | None = None,
+        *,
+        timeout_s: float = 120.0,
+        coverage: bool = False,
+        overlay: Mapping[str, str] | None = None,
     ) -> TestReport:
-        """Run all or some tests in a process group of their own; blocking; nothing survives the call."""
+        """Run all or some tests in a process group of their own; blocking; nothing survives the call.
+
+        ``overlay`` maps relative paths to contents that files have for this run only.
+        """
         ...
 
 

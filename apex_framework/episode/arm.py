@@ -1,0 +1,57 @@
+"""An arm: one complete, named setting of everything that an episode depends on besides task and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from ..errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Immutable and JSON-ready, so that it can be hashed, written to run.json and sent to a worker."""
+
+    name: str
+    team: str = "swe"
+    team_size: int | None = None
+    controller: str = "static"
+    controller_options: Mapping[str, Any] = field(default_factory=dict)
+    topologies: tuple[str, ...] = ("star", "chain", "flat")
+    backends: Mapping[str, str] = field(default_factory=lambda: {"*": "repair"})
+    """Role, or ``*`` for all others, -> backend name."""
+    backend_options: Mapping[str, Any] = field(default_factory=dict)
+    lane: str = "fifo"
+    transport: str = "inproc"
+    scopes: tuple[str, ...] = ("episode",)
+    policies: tuple[str, ...] = ()
+    interceptors: tuple[str, ...] = ()
+    budget: int = 10_000
+    """Tokens per episode."""
+    candidates: int = 4
+    """Edits per repair answer (k), the same for all arms of a comparison."""
+    dwell: int = 2
+    cooldown: int = 2
+    quiesce_deadline_ms: float = 50.0
+    on_busy: str = "migrate"
+    """What happens to messages that wait for a busy agent at a switch: ``drain`` or ``migrate``."""
+    max_steps: int = 200
+    free_messages: bool = False
+    """Guard 2: every agent hears everything and pays for none of it."""
+    online: bool = False
+    """The controller goes on learning while results are reported."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dict with lists for tuples."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Arm:
+        """The inverse of ``to_json``. Raises ConfigError for unknown or missing keys."""
+        known = {f.name for f in fields(cls)}
+        if unknown := set(data) - known:
+            raise ConfigError(f"unknown arm setting {sorted(unknown)[0]!r}", f"known: {', '.join(sorted(known))}")
+        if "name" not in data:
+            raise ConfigError("an arm needs a name")
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
