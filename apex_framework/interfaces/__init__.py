@@ -15,7 +15,7 @@ from .store import BlobInfo, BlobStore
 from .lane import Lane, LaneDiscipline
 from .team import Agent, AgentContext, Brief, Snapshots, Team
 from .sandbox import Confinement, Level, Sandbox, SandboxStatus
-from .executor import EpisodeJob, EpisodeResult, Executor
+from .executor import EpisodeJob, EpisodeResult, Executor, infrastructure_failure
 from .exporter import Exporter
 from .report import Report
 
@@ -95,4 +95,5 @@ __all__ = [
     "Warms",
     "Workspace",
     "WorkspaceProvider",
+    "infrastructure_failure",
 ]

@@ -36,6 +36,32 @@ class EpisodeResult:
     """Controller transitions in order, for training; picklable, never written to disk."""
 
 
+def infrastructure_failure(job: EpisodeJob, reason: str) -> EpisodeResult:
+    """The record of an episode that could not be run: neither success nor failure of the arm."""
+    record = {
+        "arm": job.arm["name"],
+        "task_id": job.task_id,
+        "seed": job.seed,
+        "success": False,
+        "tokens": 0,
+        "steps": 0,
+        "switches": 0,
+        "aborted": 0,
+        "denied": 0,
+        "status": "infrastructure",
+        "visible_passed": False,
+        "overfit": False,
+        "calls": 0,
+        "message_tokens": 0,
+        "cluster": "",
+        "family": "",
+        "topologies": {},
+        "reason": reason,
+        "suite_digest": str(job.run.get("suite_digest", "")),
+    }
+    return EpisodeResult(job.index, record)
+
+
 @runtime_checkable
 class Executor(Protocol):
     """Runs jobs. Results arrive in any order; a job that cannot be run comes back as an infrastructure failure."""
