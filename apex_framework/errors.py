@@ -82,10 +82,10 @@ class MissingExtraError(EnvironmentProblem):
 
     code = "E0301"
 
-    def __init__(self, name: str, extra: str, module: str = "") -> None:
+    def __init__(self, name: str, extra: str, module: str = "", distribution: str = "apex-framework") -> None:
         super().__init__(
             f"{name} needs the extra [{extra}]" + (f" (no module {module!r})" if module else ""),
-            f"pip install 'apex-framework[{extra}]'",
+            f"pip install '{distribution}[{extra}]'",
         )
         self.name, self.extra = name, extra
 
