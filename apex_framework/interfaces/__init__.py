@@ -2,7 +2,17 @@
 
 from .message import AgentID, BROADCAST, DeadReason, Epoch, MAX_PAYLOAD_BYTES, Message, MessagePriority, RouteResult
 from .topology import Member, Roster, Routes, Topology
-from .controller import Checkpoint, Controller, Decision, EpisodeContext, Observation, Outcome, STAY, Trainable, Transition
+from .controller import (
+    Checkpoint,
+    Controller,
+    Decision,
+    EpisodeContext,
+    Observation,
+    Outcome,
+    STAY,
+    Trainable,
+    Transition,
+)
 from .budget import BudgetScope, CallTags, Denied, Limits, Refills
 from .llm import Chunk, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Streams, Warms
 from .suite import Task, TaskSuite, Verdict

@@ -213,6 +213,21 @@ def parse_candidates(text: str, *, most: int | None = None) -> tuple[Candidate, 
     return tuple(candidates[:most])
 
 
+def tried_line(candidate: Candidate, outcome: str) -> str:
+    """A candidate as a TRIED line: ``path:line | old | new | outcome``.
+
+    Lines of one edit are stripped and joined by `` ; ``; several edits are joined by `` & `` in each field.
+    """
+
+    def flat(text: str) -> str:
+        return " ; ".join(line.strip() for line in text.splitlines())
+
+    at = " & ".join(f"{e.path}:{e.line}" for e in candidate.edits)
+    old = " & ".join(flat(e.search) for e in candidate.edits)
+    new = " & ".join(flat(e.replace) for e in candidate.edits)
+    return f"{at} | {old} | {new} | {outcome}"
+
+
 def apply_edit(source: str, edit: Edit) -> str:
     """The source with one edit applied. Raises GrammarError when the search text is not there."""
     lines = source.split("\n")

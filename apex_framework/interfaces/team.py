@@ -28,9 +28,10 @@ class Brief:
 class AgentContext(Protocol):
     """Everything an agent can do to the world; the only doors out of it."""
 
-    async def ask(self, prompt: str, *, max_tokens: int, purpose: str = "") -> LLMResult | Denied:
+    async def ask(self, prompt: str, *, max_tokens: int, purpose: str = "", heard: str = "") -> LLMResult | Denied:
         """One model call, reserved before and settled after. A Denied answer means: find a cheaper step.
 
+        ``heard`` is the part of the prompt that came from other agents' messages, for accounting.
         A failed or timed-out call comes back as a result with that status, never as an exception.
         """
         ...
@@ -111,5 +112,3 @@ class Team(Protocol):
     def tools(self, role: str) -> frozenset[str]:
         """Names of the tools that a role may use."""
         ...
-
-

@@ -1,0 +1,182 @@
+"""Coder: knows the source; proposes changes and applies the one that is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from apex_framework.interfaces import AgentContext, AgentID, Message
+from apex_framework.interfaces.prompting import (
+    Ask,
+    Candidate,
+    Kind,
+    Section,
+    parse_candidates,
+    render_candidates,
+    tried_line,
+)
+
+from . import speech
+from .asking import ask
+from .facts import Function, enclosing, named, places, project_map, source_slice
+from .memory import Memory
+
+ROUNDS_PER_FUNCTION = 2
+TOKENS_PER_CANDIDATE = 110
+
+
+def edits_of(candidate: Candidate) -> list[dict[str, Any]]:
+    """A candidate's edits as tool arguments."""
+    return [asdict(e) for e in candidate.edits]
+
+
+@dataclass
+class Coder:
+    """Works through the functions in focus, a few rounds each, and says so when it is stuck."""
+
+    id: AgentID
+    runner: str
+    candidates: int
+    start: int = 0
+    """Which function of a focus to begin with, so that several coders do not all do the same."""
+    role: str = "coder"
+    memory: Memory = field(
+        default_factory=lambda: Memory(frozenset({Kind.SUSPICIOUS, Kind.CAUSE, Kind.FOCUS, Kind.FAILING, Kind.TRIED}))
+    )
+    _functions: tuple[Function, ...] = ()
+    _focus: list[Function] = field(default_factory=list)
+    _looked_at: dict[str, None] = field(default_factory=dict)
+    _rounds: int = 0
+    _told: bool = False
+    _fallback: Candidate | None = None
+    _before: dict[str, str] = field(default_factory=dict)
+
+    def overhear(self, message: Message) -> None:
+        self.memory.hear(message)
+
+    async def handle(self, message: Message, context: AgentContext) -> None:
+        kind = speech.kind_of(message)
+        self.memory.hear(message)
+        if not self._functions:
+            self._functions = await project_map(context)
+        if kind == speech.FOCUS:
+            self._take_focus(message)
+            if self._told:
+                await self._repair(context)
+        elif kind == speech.FAILURES:
+            self._told = True
+            await self._repair(context)
+        elif kind == speech.RESULTS:
+            self._rounds = 0 if message.payload.get("improved") else self._rounds + 1
+            await self._repair(context)
+        elif kind == speech.PASSING:
+            candidate = parse_candidates(str(message.payload["candidate"]))[0]
+            await self._apply(context, candidate)
+            if not message.payload.get("reviewed"):
+                context.finish("visible tests pass")
+        elif kind == speech.ACCEPT:
+            context.finish("change accepted")
+        elif kind == speech.REJECT:
+            await self._undo(context)
+            self._rounds += 1
+            await self._repair(context)
+
+    def _take_focus(self, message: Message) -> None:
+        names = [
+            line.split(" | ")[0]
+            for s in speech.sections_of(message)
+            if s.kind is Kind.FOCUS
+            for line in s.body.splitlines()
+        ]
+        found = [f for f in (named(self._functions, n) for n in names) if f]
+        turn = self.start % len(found) if found else 0
+        self._focus, self._rounds = found[turn:] + found[:turn], 0
+
+    async def _repair(self, context: AgentContext) -> None:
+        if self._rounds >= ROUNDS_PER_FUNCTION:
+            self._leave_function()
+        if self._focus or not self._looked_at:
+            for most, functions in ((self.candidates, 2), (1, 1)):
+                shown = await self._shown(context, functions)
+                if not shown:
+                    break
+                sections, heard = self.memory.recall(shown)
+                answer = await ask(
+                    context,
+                    Ask.REPAIR,
+                    sections,
+                    lambda text, most=most: parse_candidates(text, most=most),  # type: ignore[misc]
+                    max_tokens=TOKENS_PER_CANDIDATE * most + 40,
+                    candidates=most,
+                    heard=heard,
+                )
+                fresh = self._untried(answer or ())
+                if fresh:
+                    note = Section(Kind.NOTE, render_candidates(fresh), "candidates")
+                    context.send(self.runner, speech.payload(speech.CANDIDATES, [note]))
+                    return
+                if answer is not None:
+                    self._leave_function()
+                    await self._repair(context)
+                    return
+            if shown:
+                await self._give_up(context)
+                return
+        await self._ask_for_help(context)
+
+    def _leave_function(self) -> None:
+        self._rounds = 0
+        if self._focus:
+            self._looked_at[self._focus.pop(0).name] = None
+        else:
+            for path, line in self._suspects()[:1]:
+                function = enclosing(self._functions, path, line)
+                if function:
+                    self._looked_at[function.name] = None
+
+    def _suspects(self) -> list[tuple[str, int]]:
+        return places([*self.memory.of(Kind.CAUSE), *self.memory.of(Kind.SUSPICIOUS)])
+
+    async def _shown(self, context: AgentContext, most: int) -> list[Section]:
+        """Slices of the function in focus and of the most suspicious one."""
+        wanted: dict[Function, int | None] = {}
+        suspects = self._suspects()
+        if self._focus:
+            here = self._focus[0]
+            wanted[here] = next(
+                (line for path, line in suspects if path == here.path and here.first <= line <= here.last), None
+            )
+        for path, line in suspects:
+            function = enclosing(self._functions, path, line)
+            if function and len(wanted) < most and function.name not in self._looked_at:
+                wanted.setdefault(function, line)
+        slices = [await source_slice(context, f, about) for f, about in list(wanted.items())[:most]]
+        return [s for s in slices if s]
+
+    def _untried(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        done = {line.rpartition(" | ")[0] for line in self.memory.tried}
+        return [c for c in candidates if tried_line(c, "").rpartition(" | ")[0] not in done]
+
+    async def _ask_for_help(self, context: AgentContext) -> None:
+        note = Section(Kind.NOTE, "No progress in: " + ", ".join(self._looked_at), "stuck")
+        context.send("planner", speech.payload(speech.STUCK, [note], looked_at=list(self._looked_at)))
+
+    async def _give_up(self, context: AgentContext) -> None:
+        """The budget pays for no more repair: keep the best change there is."""
+        if self._fallback:
+            await self._apply(context, self._fallback)
+        context.finish("no budget for another repair")
+
+    async def _apply(self, context: AgentContext, candidate: Candidate) -> None:
+        for path in {e.path for e in candidate.edits}:
+            result = await context.use("fs.read", path=path)
+            if result.ok:
+                self._before[path] = str(result.value["text"])
+        if (await context.use("fs.patch", edits=edits_of(candidate))).ok:
+            self._fallback = candidate
+
+    async def _undo(self, context: AgentContext) -> None:
+        for path, text in self._before.items():
+            await context.use("fs.write", path=path, text=text)
+        self._before = {}
