@@ -16,7 +16,7 @@ from .controller import (
 from .budget import BudgetScope, CallTags, Denied, Limits, Refills
 from .llm import Chunk, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Streams, Warms
 from .suite import Task, TaskSuite, Verdict
-from .workspace import RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
+from .workspace import Diffs, RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .transport import Carrier, Codec, Transport
 from .policy import ModelCall, Policy, Ruling, Subject
@@ -49,6 +49,7 @@ __all__ = [
     "DeadReason",
     "Decision",
     "Denied",
+    "Diffs",
     "EpisodeContext",
     "EpisodeJob",
     "EpisodeResult",

@@ -40,7 +40,7 @@ class AgentContext(Protocol):
         """One tool call within this agent's capability; a refusal is a result."""
         ...
 
-    def send(
+    async def send(
         self, audience: str, payload: dict[str, Any], *, priority: MessagePriority = MessagePriority.DRAFT
     ) -> RouteResult:
         """Address an audience (role, roles joined by ``+``, agent id, BROADCAST); false when refused."""

@@ -96,6 +96,15 @@ class RunsTests(Protocol):
 
 
 @runtime_checkable
+class Diffs(Protocol):
+    """Optional ability of a workspace: it can say what was changed."""
+
+    def diff(self) -> str:
+        """Unified diff from the state at creation to the present one; empty when nothing changed."""
+        ...
+
+
+@runtime_checkable
 class WorkspaceProvider(Protocol):
     """Makes workspaces out of tasks."""
 

@@ -114,7 +114,7 @@ class Coder:
                 fresh = self._untried(answer or ())
                 if fresh:
                     note = Section(Kind.NOTE, render_candidates(fresh), "candidates")
-                    context.send(self.runner, speech.payload(speech.CANDIDATES, [note]))
+                    await context.send(self.runner, speech.payload(speech.CANDIDATES, [note]))
                     return
                 if answer is not None:
                     self._leave_function()
@@ -160,7 +160,7 @@ class Coder:
 
     async def _ask_for_help(self, context: AgentContext) -> None:
         note = Section(Kind.NOTE, "No progress in: " + ", ".join(self._looked_at), "stuck")
-        context.send("planner", speech.payload(speech.STUCK, [note], looked_at=list(self._looked_at)))
+        await context.send("planner", speech.payload(speech.STUCK, [note], looked_at=list(self._looked_at)))
 
     async def _give_up(self, context: AgentContext) -> None:
         """The budget pays for no more repair: keep the best change there is."""

@@ -49,11 +49,11 @@ class Critic:
         if own or (verdict and verdict[0] == "reject"):
             self._rejections += 1
             why = verdict[1] if verdict else "a second run does not pass"
-            context.send(
+            await context.send(
                 str(message.payload["coder"]), speech.payload(speech.REJECT, [Section(Kind.NOTE, why, "review")])
             )
         else:
-            context.send(
+            await context.send(
                 str(message.payload["coder"]), speech.payload(speech.ACCEPT, ()), priority=MessagePriority.FINAL
             )
 

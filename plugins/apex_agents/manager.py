@@ -44,7 +44,7 @@ class Manager:
 
     async def handle(self, message: Message, context: AgentContext) -> None:
         if speech.kind_of(message) == speech.TASK:
-            context.send("planner", message.payload)
+            await context.send("planner", message.payload)
             return
         self.memory.hear(message)
         sections = list(speech.sections_of(message))
@@ -54,7 +54,7 @@ class Manager:
         rest = {k: v for k, v in message.payload.items() if k not in ("kind", "sections", "for")}
         # The real author stays known: answers to a request go back to it, not to the manager.
         rest.setdefault("from", str(message.sender))
-        context.send(
+        await context.send(
             str(message.payload.get("for", "planner")),
             speech.payload(speech.kind_of(message), sections, **rest),
             priority=message.priority,
@@ -82,10 +82,10 @@ class _ReportsToManager:
     async def use(self, tool: str, **arguments: Any) -> ToolResult:
         return await self.inner.use(tool, **arguments)
 
-    def send(
+    async def send(
         self, audience: str, payload: dict[str, Any], *, priority: MessagePriority = MessagePriority.DRAFT
     ) -> RouteResult:
-        return self.inner.send(self.manager, {**payload, "for": audience}, priority=priority)
+        return await self.inner.send(self.manager, {**payload, "for": audience}, priority=priority)
 
     def finish(self, reason: str) -> None:
         self.inner.finish(reason)

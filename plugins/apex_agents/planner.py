@@ -50,7 +50,7 @@ class Planner:
             return
         self._looked_at.update(name for name, _ in focus)
         body = "\n".join(f"{name} | {why}" if why else name for name, why in focus)
-        context.send(audience, speech.payload(speech.FOCUS, [Section(Kind.FOCUS, body)]))
+        await context.send(audience, speech.payload(speech.FOCUS, [Section(Kind.FOCUS, body)]))
 
     async def _locate(self, context: AgentContext) -> list[tuple[str, str]]:
         left = [f for f in self._functions if f.name not in self._looked_at]

@@ -65,7 +65,7 @@ class Runner:
         causes = await self._diagnose(context, facts) if facts else ""
         if causes:
             facts.append(Section(Kind.CAUSE, causes))
-        context.send("coder", speech.payload(speech.FAILURES, facts))
+        await context.send("coder", speech.payload(speech.FAILURES, facts))
 
     async def _diagnose(self, context: AgentContext, facts: list[Section]) -> str:
         sections, heard = self.memory.recall(facts)
@@ -88,7 +88,7 @@ class Runner:
             arrow = f"{before}/{total} -> {passed}/{total}" if passed != before else f"{passed}/{total}"
             lines.append(tried_line(candidate, f"pass {arrow}"))
             if total and passed == total:
-                self._pass(context, coder, candidate, lines, result.value)
+                await self._pass(context, coder, candidate, lines, result.value)
                 return
             if passed > best:
                 best, best_run = passed, result.value
@@ -96,9 +96,9 @@ class Runner:
         if best_run is not None:
             sections += failing_sections(best_run["tests"], most=1)
         audience = "+".join(filter(None, (coder, self.summarizer)))
-        context.send(audience, speech.payload(speech.RESULTS, sections, improved=best > before))
+        await context.send(audience, speech.payload(speech.RESULTS, sections, improved=best > before))
 
-    def _pass(
+    async def _pass(
         self, context: AgentContext, coder: str, candidate: Candidate, lines: list[str], run: Mapping[str, Any]
     ) -> None:
         text = render_candidates([candidate])
@@ -108,6 +108,6 @@ class Runner:
             Section(Kind.TRIED, "\n".join(lines)),
         ]
         audience = "+".join(filter(None, (coder, self.critic)))
-        context.send(
+        await context.send(
             audience, speech.payload(speech.PASSING, sections, candidate=text, coder=coder, reviewed=bool(self.critic))
         )

@@ -39,4 +39,4 @@ class Summarizer:
         )
         if lines:
             body = "\n".join(" | ".join(filter(None, line)) for line in lines)
-            context.send("planner", speech.payload(speech.SUMMARY, [Section(Kind.SUMMARY, body)]))
+            await context.send("planner", speech.payload(speech.SUMMARY, [Section(Kind.SUMMARY, body)]))
