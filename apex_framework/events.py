@@ -113,6 +113,19 @@ class CallDenied:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUsed:
+    """A tool call ended; ``error`` is its code, empty on success; ``elapsed_ms`` in episode time."""
+
+    episode_id: str
+    agent_id: str
+    role: str
+    tool: str
+    ok: bool
+    error: str = ""
+    elapsed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     """All episodes of a run are done; ``path`` is the run folder."""
 
@@ -130,6 +143,7 @@ Event = (
     | SwitchFinished
     | CallSettled
     | CallDenied
+    | ToolUsed
     | RunFinished
 )
 """Anything that can happen."""
