@@ -1,39 +1,41 @@
 """What a plugin implements: per file one Protocol of at most five methods, with its frozen dataclasses."""
 
-from .message import AgentID, BROADCAST, DeadReason, Epoch, MAX_PAYLOAD_BYTES, Message, MessagePriority, RouteResult
-from .topology import Member, Roster, Routes, Topology
+from .budget import BudgetScope, CallTags, Denied, Limits, Refills
 from .controller import (
+    STAY,
     Checkpoint,
     Controller,
     Decision,
     EpisodeContext,
     Observation,
     Outcome,
-    STAY,
     Trainable,
     Transition,
 )
-from .budget import BudgetScope, CallTags, Denied, Limits, Refills
-from .llm import Chunk, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Streams, Warms
-from .suite import Task, TaskSuite, Verdict
-from .workspace import Diffs, RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
-from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
-from .transport import Carrier, Codec, Transport
-from .policy import ModelCall, Policy, Ruling, Subject
-from .interceptor import Intercepted, Interceptor, Point
-from .store import BlobInfo, BlobStore
-from .lane import Lane, LaneDiscipline
-from .team import Agent, AgentContext, Brief, Snapshots, Team
-from .sandbox import Confinement, Level, Sandbox, SandboxStatus
 from .executor import EpisodeJob, EpisodeResult, Executor, infrastructure_failure
 from .exporter import Exporter
+from .interceptor import Intercepted, Interceptor, Point
+from .lane import Lane, LaneDiscipline
+from .llm import Chunk, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Streams, Warms
+from .message import BROADCAST, MAX_PAYLOAD_BYTES, AgentID, DeadReason, Epoch, Message, MessagePriority, RouteResult
+from .policy import ModelCall, Policy, Ruling, Subject
 from .report import Report
+from .sandbox import Confinement, Level, Sandbox, SandboxStatus
+from .store import BlobInfo, BlobStore
+from .suite import Task, TaskSuite, Verdict
+from .team import Agent, AgentContext, Brief, Snapshots, Team
+from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
+from .topology import Member, Roster, Routes, Topology
+from .transport import Carrier, Codec, Transport
+from .workspace import Diffs, RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
 
 __all__ = [
+    "BROADCAST",
+    "MAX_PAYLOAD_BYTES",
+    "STAY",
     "Agent",
     "AgentContext",
     "AgentID",
-    "BROADCAST",
     "BlobInfo",
     "BlobStore",
     "Brief",
@@ -67,7 +69,6 @@ __all__ = [
     "LaneDiscipline",
     "Level",
     "Limits",
-    "MAX_PAYLOAD_BYTES",
     "Member",
     "Message",
     "MessagePriority",
@@ -83,7 +84,6 @@ __all__ = [
     "Routes",
     "Ruling",
     "RunsTests",
-    "STAY",
     "Sandbox",
     "SandboxStatus",
     "Snapshots",

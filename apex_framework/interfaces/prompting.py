@@ -167,8 +167,10 @@ def render_candidates(candidates: Iterable[Candidate]) -> str:
     out: list[str] = []
     for number, candidate in enumerate(candidates, 1):
         out.append(f"CANDIDATE {number} {candidate.why}".rstrip())
-        for e in candidate.edits:
-            out.append(f"FILE {e.path}:{e.line}\n<<<<<<< SEARCH\n{e.search}\n=======\n{e.replace}\n>>>>>>> REPLACE")
+        out += [
+            f"FILE {e.path}:{e.line}\n<<<<<<< SEARCH\n{e.search}\n=======\n{e.replace}\n>>>>>>> REPLACE"
+            for e in candidate.edits
+        ]
     return "\n".join(out)
 
 
