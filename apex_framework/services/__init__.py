@@ -1,6 +1,7 @@
-"""The only doors out of an agent: models and tools."""
+"""The only doors out of an agent: models and tools; and what may stand around and in the way of a call."""
 
+from .advice import chain, denial
 from .llm import LLMService
 from .tools import E_ARG, E_POLICY, E_TIMEOUT, E_TOOL, ToolService
 
-__all__ = ["E_ARG", "E_POLICY", "E_TIMEOUT", "E_TOOL", "LLMService", "ToolService"]
+__all__ = ["E_ARG", "E_POLICY", "E_TIMEOUT", "E_TOOL", "LLMService", "ToolService", "chain", "denial"]

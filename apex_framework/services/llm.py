@@ -17,7 +17,7 @@ from ..interfaces.interceptor import Intercepted, Interceptor, Point
 from ..interfaces.llm import LLMBackend, LLMRequest, LLMResult, LLMStatus
 from ..interfaces.policy import ModelCall, Policy
 from ..ports import Clock, Ids, rng
-from .chain import denial, standing_at, through
+from .advice import chain, denial
 from .usage import Usage, usage
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class LLMService:
         self._guard = guard
         self._clock = clock
         self._policies = tuple(policies)
-        self._interceptors = standing_at(interceptors, Point.MODEL_CALL)
+        self._interceptors = tuple(interceptors)
         self._on_event = on_event or (lambda event: None)
         self._retries = retries
         self._deadline_s = deadline_s
@@ -110,12 +110,16 @@ class LLMService:
 
         passing = Intercepted(Point.MODEL_CALL, request, tags.agent_id, tags.role, tags.episode_id)
         try:
-            answer: object = await through(self._interceptors, passing, work)
+            answer: object = await chain(self._interceptors, passing, work)
         except Exception as error:  # noqa: BLE001 - a plugin's edge: an agent sees a failed call, never an exception
             return _failed(error)
         if not isinstance(answer, LLMResult | Denied):
             return _failed(TypeError(f"an interceptor answered {type(answer).__name__}"))
         return answer
+
+    def headroom(self, tags: CallTags) -> dict[str, float]:
+        """Scope name -> share of its tokens that such a call could still reserve, in [0, 1]."""
+        return self._guard.headroom(tags)
 
     async def close(self) -> None:
         """Close every backend once."""

@@ -14,7 +14,7 @@ from ..interfaces.interceptor import Intercepted, Interceptor, Point
 from ..interfaces.policy import Policy
 from ..interfaces.tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from ..ports import Clock
-from .chain import denial, standing_at, through
+from .advice import chain, denial
 from .schema import problem
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class ToolService:
         self._servers = dict(servers)
         self._clock = clock
         self._policies = tuple(policies)
-        self._interceptors = standing_at(interceptors, Point.TOOL_CALL)
+        self._interceptors = tuple(interceptors)
         self._on_event = on_event or (lambda event: None)
         self._tools: dict[str, tuple[ToolServer, ToolSpec]] = {}
         for name, server in self._servers.items():
@@ -72,7 +72,7 @@ class ToolService:
         call = ToolCall(tool, arguments, capability, deadline_s)
         passing = Intercepted(Point.TOOL_CALL, call, capability.agent_id, capability.role, episode_id)
         try:
-            answer: object = await through(self._interceptors, passing, self._admit)
+            answer: object = await chain(self._interceptors, passing, self._admit)
             if not isinstance(answer, ToolResult):
                 answer = ToolResult(False, error=E_TOOL, detail=f"an interceptor answered {type(answer).__name__}")
         except Exception as error:  # noqa: BLE001 - a plugin's edge: a broken interceptor is a failed tool call

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..errors import RuntimeFault
-from ..interfaces.interceptor import Intercepted, Interceptor, Point
+from ..interfaces.interceptor import Intercepted, Interceptor
 from ..interfaces.policy import Policy, Ruling, Subject
 
 _log = logging.getLogger(__name__)
@@ -15,19 +15,16 @@ _log = logging.getLogger(__name__)
 Proceed = Callable[[Intercepted], Awaitable[Any]]
 
 
-def standing_at(interceptors: Sequence[Interceptor], point: Point) -> tuple[Interceptor, ...]:
-    """Those that stand at one point, in their order."""
-    return tuple([i for i in interceptors if point in i.points])
-
-
-async def through(interceptors: Sequence[Interceptor], passing: Intercepted, work: Proceed) -> Any:
-    """Pass all interceptors, the first being the outermost, to ``work``.
+async def chain(interceptors: Sequence[Interceptor], passing: Intercepted, work: Proceed) -> Any:
+    """Pass the interceptors that stand at this point, the first being the outermost, on the way to ``work``.
 
     Raises RuntimeFault when an interceptor proceeds twice, and whatever interceptors and ``work`` raise.
     """
     if not interceptors:
         return await work(passing)
     outer, inner = interceptors[0], interceptors[1:]
+    if passing.point not in outer.points:
+        return await chain(inner, passing, work)
     proceeded = False
 
     async def proceed(changed: Intercepted) -> Any:
@@ -35,7 +32,7 @@ async def through(interceptors: Sequence[Interceptor], passing: Intercepted, wor
         if proceeded:
             raise RuntimeFault(f"interceptor {outer.name!r} proceeded twice")
         proceeded = True
-        return await through(inner, changed, work)
+        return await chain(inner, changed, work)
 
     return await outer.around(passing, proceed)
 
