@@ -1,0 +1,205 @@
+"""The run folder: what a run leaves on disk, durable episode by episode."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from ..errors import ArtifactError, RunFolderError
+from ..interfaces import EpisodeResult
+from ..ports import Files, SystemFiles
+from .lines import cut_torn_tail, key_of, read_rows, to_line
+from .lock import FolderLock
+from .manifest import DONE, write_manifest
+from .plan import Key, Plan
+from .toml import to_toml
+
+FORMAT = 1
+"""Version of the folder's layout, in run.json."""
+EPISODES = "episodes.jsonl"
+SIDE_FILES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl")
+"""Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
+
+_NO_SETTINGS = ("tasks", "versions", "policies", "suite_digest", "level")
+"""Parts of a plan that follow from settings and so are not in config.toml."""
+
+
+class RunFolder:
+    """An open run folder, locked for this process. A context manager; ``add`` makes one episode durable."""
+
+    def __init__(self, path: Path, plan: Plan, lock: FolderLock, *, files: Files) -> None:
+        self.path = path
+        self.plan = plan
+        self._lock = lock
+        self._files = files
+        self.records: dict[Key, dict[str, Any]] = {}
+        """Records of finished episodes."""
+        self._patches: dict[Key, str] = {}
+
+    @classmethod
+    def create(cls, path: Path, plan: Plan, *, command: str = "", files: Files | None = None) -> RunFolder:
+        """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind."""
+        if (path / "run.json").exists():
+            raise RunFolderError(f"{path} holds a run already", f"apex resume {path}, or choose another --out")
+        lock = _claim(path)
+        folder = cls(path, plan, lock, files=files or SystemFiles())
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        run = {"format": FORMAT, "run_id": plan.run_id, "digest": plan.digest, "created": now, "command": command}
+        settings = {key: value for key, value in plan.to_json().items() if key not in _NO_SETTINGS}
+        try:
+            folder._files.replace(path / "config.toml", to_toml(settings).encode())
+            folder._files.replace(
+                path / "run.json", json.dumps({**run, "plan": plan.to_json()}, indent=1).encode() + b"\n"
+            )
+        except OSError as error:
+            for name in ("config.toml", "run.json"):
+                (path / name).unlink(missing_ok=True)
+            lock.release()
+            raise RunFolderError(f"cannot write to {path}: {error.strerror}", "choose another --out") from error
+        return folder
+
+    @classmethod
+    def reopen(cls, path: Path, *, files: Files | None = None) -> RunFolder:
+        """Open an unfinished run: cut torn lines, drop side rows of unfinished episodes. Raises RunFolderError, ArtifactError."""
+        plan = read_plan(path)
+        if (path / DONE).exists():
+            raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
+        folder = cls(path, plan, FolderLock(path), files=files or SystemFiles())
+        try:
+            folder._recover()
+        except BaseException:
+            folder._lock.release()
+            raise
+        return folder
+
+    def _recover(self) -> None:
+        for name in (EPISODES, *SIDE_FILES):
+            cut_torn_tail(self.path / name)
+        planned = set(self.plan.keys())
+        for row in read_rows(self.path / EPISODES):
+            key = key_of(row)
+            if key not in planned or key in self.records:
+                raise ArtifactError(f"{self.path / EPISODES}: {key} is not planned or there twice", "start a new run")
+            self.records[key] = row
+        self._put_in_order()
+
+    def add(self, result: EpisodeResult) -> None:
+        """Write one finished episode; durable when this returns. Raises RunFolderError."""
+        key = key_of(result.record)
+        arm, task_id, seed = key
+        owner = {"arm": arm, "task_id": task_id, "seed": seed}
+        home = self.episode_path(key)
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            (home / "trace.jsonl").write_bytes(b"".join(to_line(row) for row in result.trace))
+            (home / "patch.diff").write_text(result.patch, encoding="utf-8")
+            for name, rows in zip(SIDE_FILES, (result.decisions, result.switches, result.calls), strict=True):
+                data = b"".join(to_line({**owner, **row}) for row in rows)
+                if data:
+                    self._files.append(self.path / name, data, sync=False)
+            self._files.append(self.path / EPISODES, to_line(result.record), sync=True)
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write to {self.path}: {error.strerror}", "free space, then: apex resume"
+            ) from error
+        self.records[key] = dict(result.record)
+
+    def episode_path(self, key: Key) -> Path:
+        """Where one episode's own files are."""
+        arm, task_id, seed = key
+        return self.path / "episodes" / file_name(arm) / file_name(task_id) / str(seed)
+
+    def close(self) -> None:
+        """Put all lines into plan order and give the folder free; idempotent."""
+        try:
+            self._put_in_order()
+        finally:
+            self._lock.release()
+
+    def finish(self) -> None:
+        """All episodes are there: write predictions, metrics and the manifest."""
+        from .summary import write_metrics, write_predictions
+
+        self._put_in_order()
+        write_predictions(self)
+        write_metrics(self)
+        write_manifest(self.path, self._files)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write one file of the folder whole."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._files.replace(path, data)
+
+    def _put_in_order(self) -> None:
+        """Results arrive in any order; the files are in the plan's, so that equal seeds give equal files."""
+        place = {key: index for index, key in enumerate(self.plan.keys())}
+        for name in (EPISODES, *SIDE_FILES):
+            path = self.path / name
+            rows = read_rows(path)
+            ordered = sorted((row for row in rows if key_of(row) in self.records), key=lambda row: place[key_of(row)])
+            if ordered != rows:
+                self._files.replace(path, b"".join(to_line(row) for row in ordered))
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._lock.release()  # order is restored when the run is resumed
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """run.json. Raises ArtifactError."""
+    try:
+        data = json.loads((path / "run.json").read_bytes())
+    except OSError as error:
+        raise ArtifactError(
+            f"{path} is no run folder: no readable run.json", "name a folder that apex run made"
+        ) from error
+    except ValueError as error:
+        raise ArtifactError(f"{path / 'run.json'} is damaged: {error}", "start a new run") from error
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise ArtifactError(f"{path / 'run.json'} is of another version", "use the apex that made it")
+    return dict(data)
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan that a run folder was made for. Raises ArtifactError, also when plan and digest disagree."""
+    data = read_run(path)
+    plan = Plan.from_json(data.get("plan", {}))
+    if plan.digest != data.get("digest"):
+        raise ArtifactError(f"{path / 'run.json'} was edited: plan and digest disagree", "start a new run")
+    return plan
+
+
+def file_name(name: str) -> str:
+    """A name as one path component."""
+    quoted = quote(name, safe=":,@+= ")
+    return quoted if quoted.strip(".") else quoted.replace(".", "%2E")
+
+
+def _claim(path: Path) -> FolderLock:
+    new = not path.exists()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise RunFolderError(f"cannot make {path}: {error.strerror}", "choose another --out") from error
+    if strangers and strangers != ["config.toml"]:
+        raise RunFolderError(f"{path} is not empty and holds no run ({strangers[0]})", "choose another --out")
+    try:
+        return FolderLock(path)
+    except RunFolderError:
+        if new:
+            path.rmdir()
+        raise

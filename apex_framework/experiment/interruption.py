@@ -1,0 +1,44 @@
+"""Ctrl-C and SIGTERM: the first asks to finish what is in flight, the second, or 30 seconds, ends it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+GRACE_S = 30
+"""Seconds that episodes in flight get after the first signal."""
+
+
+class Interruption:
+    """While active, the first signal sets ``signal`` and later ones raise KeyboardInterrupt in the main thread."""
+
+    def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
+        self.signal = 0
+        """Number of the first signal; 0 while there was none."""
+        self._on_first = on_first
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+                self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before:
+            signal.alarm(0)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self.signal:
+            raise KeyboardInterrupt
+        if number != signal.SIGALRM:
+            self.signal = number
+            signal.alarm(GRACE_S)
+            self._on_first()

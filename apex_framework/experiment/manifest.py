@@ -1,0 +1,46 @@
+"""DONE: the run is complete, and these are the hashes of its files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ..errors import ArtifactError
+from ..ports import Files
+
+DONE = "DONE"
+"""Name of the manifest; its presence says that the run is complete."""
+_FREE = ("report",)
+"""Folders that are made again from the rest, and so are not part of it."""
+
+
+def write_manifest(folder: Path, files: Files) -> None:
+    """Write ``<sha256>  <path>`` per file, sorted by path."""
+    lines = [f"{_hash(folder / name)}  {name}" for name in _names(folder)]
+    files.replace(folder / DONE, ("\n".join(lines) + "\n").encode())
+
+
+def verify_manifest(folder: Path) -> None:
+    """Raises ArtifactError that names the first file which is missing or changed, or a missing manifest."""
+    try:
+        lines = (folder / DONE).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ArtifactError(f"{folder} is not finished: no {DONE}", f"apex resume {folder}") from error
+    for line in lines:
+        digest, _, name = line.partition("  ")
+        if not (folder / name).is_file() or _hash(folder / name) != digest:
+            raise ArtifactError(f"{folder / name} is missing or was changed after the run", "run it again")
+
+
+def _names(folder: Path) -> list[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    names = (path.relative_to(folder) for path in paths)
+    return sorted(
+        name.as_posix()
+        for name in names
+        if name.parts[0] not in _FREE and name.as_posix() != DONE and not name.name.startswith(".")
+    )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,146 @@
+"""A run: the plan's episodes through an executor into the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..errors import BudgetTooSmallError
+from ..events import CallDenied, DecisionTaken, EpisodeFinished, EpisodeStarted, Event, RunFinished, SwitchFinished
+from ..interfaces import EpisodeJob, EpisodeResult, Executor
+from .artifacts import RunFolder
+from .interruption import Interruption
+from .lines import key_of
+
+_PROBE = 3
+"""Episodes of an arm after which a budget that paid for nothing is called too small."""
+
+Work = Callable[[EpisodeJob], EpisodeResult]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended."""
+
+    finished: int
+    planned: int
+    infrastructure: int
+    """Finished episodes that could not be run."""
+    signal: int = 0
+    """The signal that interrupted it, 0 if none did."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned episode is there."""
+        return self.finished == self.planned
+
+    @property
+    def exit_status(self) -> int:
+        """0, 4 (infrastructure) or 128 + signal."""
+        if not self.complete:
+            return 128 + (self.signal or 2)
+        return 4 if self.infrastructure else 0
+
+
+class Runner:
+    """Feeds unfinished episodes to an executor and makes each result durable as it arrives."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        executor: Executor,
+        work: Work,
+        *,
+        workers: int = 1,
+        notify: Callable[[Event], None] = lambda event: None,
+        on_interrupt: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode."""
+        self._folder = folder
+        self._executor = executor
+        self._work = work
+        self._workers = workers
+        self._notify = notify
+        self._on_interrupt = on_interrupt
+
+    def run(self) -> RunOutcome:
+        """Run what is not finished yet, then close the folder's books if all is there.
+
+        Raises BudgetTooSmallError when an arm's budget pays for no call at all, RunFolderError when the disk fails.
+        """
+        plan = self._folder.plan
+        with Interruption(self._on_interrupt) as interruption:
+            results = self._executor.run(self._jobs(interruption), self._work, workers=self._workers)
+            try:
+                for result in results:
+                    self._take(result)
+            except KeyboardInterrupt:
+                if not interruption.signal:
+                    raise
+            finally:
+                close = getattr(
+                    results, "close", None
+                )  # executors may return any iterator; generators stop their workers
+                if close is not None:
+                    close()
+        records = self._folder.records.values()
+        outcome = RunOutcome(
+            finished=len(records),
+            planned=plan.size,
+            infrastructure=sum(record.get("status") == "infrastructure" for record in records),
+            signal=interruption.signal,
+        )
+        if outcome.complete:
+            self._folder.finish()
+            self._notify(RunFinished(plan.run_id, str(self._folder.path), outcome.finished))
+        return outcome
+
+    def _jobs(self, interruption: Interruption) -> Iterator[EpisodeJob]:
+        """Jobs of unfinished episodes, for as long as nobody interrupts."""
+        for job in self._folder.plan.jobs():
+            arm = str(job.arm["name"])
+            if (arm, job.task_id, job.seed) in self._folder.records:
+                continue
+            if interruption.signal:
+                return
+            self._notify(
+                EpisodeStarted(_episode_id(job.arm["name"], job.task_id, job.seed), arm, job.task_id, job.seed)
+            )
+            yield job
+
+    def _take(self, result: EpisodeResult) -> None:
+        self._folder.add(result)
+        episode = _episode_id(*key_of(result.record))
+        for event in _events(result, episode):
+            self._notify(event)
+        self._notify(EpisodeFinished(episode, result.record))
+        self._require_calls(str(result.record["arm"]))
+
+    def _require_calls(self, arm: str) -> None:
+        """Raises BudgetTooSmallError when the first episodes of an arm were refused every call."""
+        plan = self._folder.plan
+        records = [record for (name, _, _), record in self._folder.records.items() if name == arm]
+        enough = min(_PROBE, len(plan.tasks) * len(plan.seeds))
+        if len(records) == enough and all(row.get("denied", 0) and not row.get("calls", 0) for row in records):
+            raise BudgetTooSmallError(
+                f"the budget of arm {arm!r} pays for no call: {enough} episodes were refused every one",
+                "give a larger --budget",
+            )
+
+
+def _episode_id(arm: str, task_id: str, seed: int) -> str:
+    return f"{arm}/{task_id}/{seed}"
+
+
+def _events(result: EpisodeResult, episode: str) -> Iterator[Event]:
+    """What a worker recorded, as the events that it was; rows of another shape are no events."""
+    denied = [row for row in result.calls if row.get("status") == "denied"]
+    for kind, rows in ((DecisionTaken, result.decisions), (SwitchFinished, result.switches), (CallDenied, denied)):
+        names = {field.name for field in fields(kind)} - {"episode_id"}
+        for row in rows:
+            values: dict[str, Any] = {name: row[name] for name in names & set(row)}
+            try:
+                yield kind(episode_id=episode, **values)
+            except TypeError:
+                continue

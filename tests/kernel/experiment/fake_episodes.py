@@ -1,0 +1,100 @@
+"""Deterministic stand-ins for episodes, importable by name so that worker processes can run them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from apex_framework.interfaces import EpisodeJob, EpisodeResult
+from apex_framework.ports import rng
+
+
+def work(job: EpisodeJob) -> EpisodeResult:
+    """An episode whose numbers follow from arm, task and seed alone; only ``wall_ms`` is the machine's."""
+    started = time.perf_counter()
+    draw = rng(job.arm["name"], job.task_id, job.seed)
+    steps = draw.randrange(3, 9)
+    tokens = draw.randrange(500, 9_000)
+    record = {
+        "arm": job.arm["name"],
+        "task_id": job.task_id,
+        "seed": job.seed,
+        "success": draw.random() < 0.4,
+        "tokens": tokens,
+        "steps": steps,
+        "switches": draw.randrange(3),
+        "aborted": 0,
+        "denied": 0,
+        "status": "finished",
+        "visible_passed": True,
+        "overfit": False,
+        "calls": steps,
+        "message_tokens": tokens // 3,
+        "cluster": job.task_id.split("-")[0],
+        "family": "clear",
+        "topologies": {"star": steps},
+        "reason": "done",
+        "suite_digest": job.run.get("suite_digest", ""),
+        "wall_ms": (time.perf_counter() - started) * 1000,
+    }
+    decisions = [
+        {"step": i, "topology": "star", "action": "stay", "propensity": 1.0, "epsilon": 0.0, "latency_ms": 0.1}
+        for i in range(steps)
+    ]
+    calls = [
+        {
+            "agent_id": "coder",
+            "role": "coder",
+            "purpose": "",
+            "status": "ok",
+            "reserved": 9,
+            "tokens_in": 5 + i,
+            "tokens_out": 4,
+        }
+        for i in range(steps)
+    ]
+    switches = [{"step": 1, "origin": "star", "target": "flat", "ok": True, "epoch": 1, "phase_ms": {"prepare": 0.2}}]
+    trace = [{"step": i} for i in range(steps)]
+    return EpisodeResult(job.index, record, tuple(decisions), tuple(switches), tuple(calls), tuple(trace), "--- a\n")
+
+
+def uneven(job: EpisodeJob) -> EpisodeResult:
+    """Later episodes overtake earlier ones."""
+    time.sleep(0.06 if job.index % 3 == 0 else 0.0)
+    return work(job)
+
+
+def slow(job: EpisodeJob) -> EpisodeResult:
+    """Takes 0.2 seconds."""
+    time.sleep(0.2)
+    return work(job)
+
+
+def endless(job: EpisodeJob) -> EpisodeResult:
+    """Never comes back for task ``beta-1``."""
+    if job.task_id == "beta-1":
+        time.sleep(3600)
+    return work(job)
+
+
+def dying(job: EpisodeJob) -> EpisodeResult:
+    """Kills its process on task ``beta-1`` always, on ``alpha-0`` the first time (marked in APEX_TEST_MARK)."""
+    mark = Path(os.environ["APEX_TEST_MARK"])
+    if job.task_id == "beta-1":
+        os._exit(9)
+    if job.task_id == "alpha-0" and not mark.exists():
+        mark.touch()
+        os._exit(9)
+    return work(job)
+
+
+def raising(job: EpisodeJob) -> EpisodeResult:
+    """Breaks."""
+    raise RuntimeError("no luck")
+
+
+def denied(job: EpisodeJob) -> EpisodeResult:
+    """Refused every call."""
+    result = work(job)
+    return EpisodeResult(job.index, {**result.record, "calls": 0, "tokens": 0, "denied": 4, "success": False})

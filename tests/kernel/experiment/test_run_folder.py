@@ -1,0 +1,139 @@
+"""The run folder: never half-written, never shared, honest about damage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from apex_framework.episode.arm import Arm
+from apex_framework.errors import ArtifactError, PlanChangedError, RunFolderError
+from apex_framework.experiment.artifacts import RunFolder, file_name, read_plan
+from apex_framework.experiment.plan import Plan
+
+MakePlan = Callable[..., Plan]
+
+
+def test_the_plan_comes_back_as_it_was_written(tmp_path: Path, make_plan: MakePlan) -> None:
+    plan = make_plan(arms=(Arm("a", controller_options={"x": [1.5, None]}),))
+    RunFolder.create(tmp_path / "r", plan).close()
+    assert read_plan(tmp_path / "r") == plan
+    assert read_plan(tmp_path / "r").digest == plan.digest
+    config = tomllib.loads((tmp_path / "r/config.toml").read_text())
+    assert config["arms"][0]["budget"] == 10_000
+
+
+def test_an_unwritable_folder_is_refused_before_anything(tmp_path: Path, make_plan: MakePlan) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError) as caught:
+        RunFolder.create(tmp_path / "file" / "r", make_plan())
+    assert caught.value.code == "E0302"
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_a_disk_that_fails_leaves_no_run_behind(tmp_path: Path, make_plan: MakePlan) -> None:
+    class FullDisk:
+        def append(self, path: Path, data: bytes, *, sync: bool) -> None:
+            raise OSError(28, "No space left on device")
+
+        def replace(self, path: Path, data: bytes) -> None:
+            if path.name == "run.json":
+                raise OSError(28, "No space left on device")
+            path.write_bytes(data)
+
+    with pytest.raises(RunFolderError, match="No space left"):
+        RunFolder.create(tmp_path / "r", make_plan(), files=FullDisk())
+    assert list((tmp_path / "r").iterdir()) == []
+
+
+def test_a_strangers_folder_is_refused(tmp_path: Path, make_plan: MakePlan) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(RunFolderError, match=r"not empty.*thesis\.tex"):
+        RunFolder.create(tmp_path, make_plan())
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_in_use_names_its_holder(tmp_path: Path, make_plan: MakePlan) -> None:
+    RunFolder.create(tmp_path / "r", make_plan()).close()
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom apex_framework.experiment.artifacts import RunFolder\n"
+        "folder = RunFolder.reopen(Path(sys.argv[1]))\nprint('open', flush=True)\nsys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "r")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(RunFolderError, match=f"in use by process {holder.pid} on "):
+            RunFolder.reopen(tmp_path / "r")
+        holder.kill()
+    RunFolder.reopen(tmp_path / "r").close()
+
+
+def test_a_torn_line_is_cut_at_every_byte(tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType) -> None:
+    plan = make_plan()
+    jobs = list(plan.jobs())
+    with RunFolder.create(tmp_path / "r", plan) as folder:
+        folder.add(fake_episodes.work(jobs[0]))
+        whole = (folder.path / "episodes.jsonl").read_bytes()
+        folder.add(fake_episodes.work(jobs[1]))
+        both = (folder.path / "episodes.jsonl").read_bytes()
+    for size in range(len(whole), len(both), 7):
+        (tmp_path / "r/episodes.jsonl").write_bytes(both[:size])
+        with RunFolder.reopen(tmp_path / "r") as folder:
+            assert list(folder.records) == plan.keys()[:1]
+        assert (tmp_path / "r/episodes.jsonl").read_bytes() == whole
+
+
+def test_side_rows_of_unfinished_episodes_are_dropped(
+    tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType
+) -> None:
+    plan = make_plan()
+    with RunFolder.create(tmp_path / "r", plan) as folder:
+        folder.add(fake_episodes.work(next(plan.jobs())))
+    before = (tmp_path / "r/calls.jsonl").read_bytes()
+    arm, task_id, seed = plan.keys()[1]
+    stray = f'{{"arm":"{arm}","task_id":"{task_id}","seed":{seed},"tokens_in":1}}\n'
+    (tmp_path / "r/calls.jsonl").write_bytes(before + stray.encode() + b'{"arm":')
+    with RunFolder.reopen(tmp_path / "r"):
+        assert (tmp_path / "r/calls.jsonl").read_bytes() == before
+
+
+def test_damage_in_the_middle_is_named_and_refused(
+    tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType
+) -> None:
+    plan = make_plan()
+    with RunFolder.create(tmp_path / "r", plan) as folder:
+        for job in list(plan.jobs())[:2]:
+            folder.add(fake_episodes.work(job))
+    lines = (tmp_path / "r/episodes.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "r/episodes.jsonl").write_bytes(b"{]\n" + lines[1])
+    with pytest.raises(ArtifactError, match="line 1"):
+        RunFolder.reopen(tmp_path / "r")
+
+
+def test_an_edited_plan_is_refused(tmp_path: Path, make_plan: MakePlan) -> None:
+    RunFolder.create(tmp_path / "r", make_plan()).close()
+    text = (tmp_path / "r/run.json").read_text()
+    (tmp_path / "r/run.json").write_text(text.replace('"budget": 10000', '"budget": 20000', 1))
+    with pytest.raises(ArtifactError, match="edited"):
+        RunFolder.reopen(tmp_path / "r")
+
+
+def test_a_changed_plan_names_what_differs(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    plan.require_same(make_plan())
+    with pytest.raises(PlanChangedError, match=r"suite_digest: .*d1.*d2") as caught:
+        plan.require_same(make_plan(suite_digest="d2"))
+    assert "versions" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/b", "../../etc", "ü", "schedule:star,chain,flat"])
+def test_names_stay_inside_the_folder(name: str) -> None:
+    assert os.sep not in file_name(name)
+    assert file_name(name) not in {".", ".."}
