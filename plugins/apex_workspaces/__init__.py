@@ -1,1 +1,37 @@
-"""A plugin package of APEX."""
+"""Where tasks are worked on and tested: the ``local`` workspaces and the ``plain`` sandbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apex_framework.hookspecs import Add, ApexSpec, hookimpl
+
+if TYPE_CHECKING:
+    from apex_framework.interfaces import Sandbox, WorkspaceProvider
+
+
+def _local(**options: Any) -> WorkspaceProvider:
+    from .local import LocalWorkspaces
+
+    return LocalWorkspaces(**options)
+
+
+def _plain(**options: Any) -> Sandbox:
+    from .plain import PlainSandbox
+
+    return PlainSandbox(**options)
+
+
+class Plugin(ApexSpec):
+    """Registers what this package brings."""
+
+    @hookimpl
+    def apex_workspaces(self, add: Add[WorkspaceProvider]) -> None:
+        add("local", _local, summary="a private directory per task; tests run in forked processes")
+
+    @hookimpl
+    def apex_sandboxes(self, add: Add[Sandbox]) -> None:
+        add("plain", _plain, summary="resource limits only; for code that is trusted not to be hostile")
+
+
+plugin = Plugin()

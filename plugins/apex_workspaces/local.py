@@ -1,0 +1,216 @@
+"""The ``local`` provider: every workspace is a folder of its own, its tests run in forked processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from apex_framework.errors import WorkspaceError
+from apex_framework.interfaces import Sandbox, Task, TestOutcome, TestReport
+
+from . import tree
+from .discovery import tests_in
+from .forkserver import ForkServer
+from .plain import PlainSandbox
+from .scratch import make_scratch, remove
+
+STEP_BUDGET = 200_000
+_RUNNERS = ("unittest",)
+
+
+def declared_cost(steps: int) -> float:
+    """Seconds that a test run is said to take: 50 ms, and 10 µs per line executed in the workspace."""
+    return 0.05 + 0.00001 * steps
+
+
+class LocalWorkspaces:
+    """Makes workspaces below one scratch folder, which vanishes at ``close`` or after this process.
+
+    ``cpu_s`` and ``idle_s`` bound one test's CPU time and its sleep, in seconds, where counting lines
+    cannot (a loop inside C code, a wait); ``memory`` in bytes. Not for hostile code: see the sandbox.
+    """
+
+    def __init__(
+        self,
+        *,
+        sandbox: Sandbox | None = None,
+        cpu_s: int = 10,
+        idle_s: float = 5.0,
+        memory: int = 1024**3,
+        processes: int = 64,
+    ) -> None:
+        self._scratch = make_scratch()
+        for name in ("run", "tmp"):
+            (self._scratch / name).mkdir()
+        self._cpu_s, self._idle_s, self._memory, self._processes = cpu_s, idle_s, memory, processes
+        self._server = ForkServer(sandbox or PlainSandbox(), self._scratch)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._closed = False
+
+    def create(self, task: Task) -> LocalWorkspace:
+        """A folder with the task's files. Raises WorkspaceError for an unknown runner or a path that leaves it."""
+        runner = task.run.get("runner", "unittest")
+        if runner not in _RUNNERS:
+            raise WorkspaceError(f"unknown runner {runner!r}", f"known: {', '.join(_RUNNERS)}")
+        if task.repo and not task.files:
+            raise WorkspaceError(f"task {task.id} lives in {task.repo}", "use a workspace provider that can fetch it")
+        base = {tree.safe_path(path): text.encode() for path, text in task.files.items()}
+        return LocalWorkspace(self, task, self._folder(), base, base)
+
+    def close(self) -> None:
+        """End the helper process and remove every workspace; idempotent."""
+        with self._lock:
+            self._closed = True
+            self._server.stop()
+            remove(self._scratch)
+
+    def _folder(self) -> Path:
+        if self._closed:
+            raise WorkspaceError("the provider is closed")
+        folder = self._scratch / f"w{next(self._numbers)}"
+        folder.mkdir()
+        return folder
+
+    def _run(self, files: tree.Tree, tests: Sequence[str], request: Mapping[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            if self._closed:
+                raise WorkspaceError("the provider is closed")
+            run, tmp = self._scratch / "run", self._scratch / "tmp"
+            for folder in (run, tmp):
+                remove(folder)
+                folder.mkdir()
+            tree.write(run, files)
+            limits = {
+                "memory": self._memory,
+                "cpu_s": float((self._cpu_s + 2) * (len(tests) + 1)),
+                "processes": self._processes,
+                "file_size": 64 * 1024**2,
+                "network": False,
+            }
+            whole = {
+                **request,
+                "root": str(run),
+                "tmp": str(tmp),
+                "tests": list(tests),
+                "limits": limits,
+                "cpu_s": max(1, min(self._cpu_s, round(request["wall_s"]))),
+                "idle_s": self._idle_s,
+            }
+            answer = self._server.ask(whole)
+            if answer is None:
+                lost = {"status": "error", "detail": "the test helper process died", "steps": 0, "lines": {}}
+                return {"results": [lost] * len(tests), "status": "crashed", "steps": 0}
+            return answer
+
+
+class LocalWorkspace:
+    """A private folder with savepoints held in memory. Links and special files are not part of its state."""
+
+    def __init__(self, provider: LocalWorkspaces, task: Task, folder: Path, base: tree.Tree, start: tree.Tree) -> None:
+        self._provider, self._task, self._base = provider, task, base
+        self._root = folder
+        self._reader = tree.Reader(folder)
+        self._savepoint = start
+        self._disposed = False
+        tree.write(folder, start)
+
+    @property
+    def root(self) -> Path:
+        """Absolute path of the folder."""
+        return self._root
+
+    def fork(self) -> LocalWorkspace:
+        """An independent copy of the present state, which is also its savepoint."""
+        return LocalWorkspace(self._provider, self._task, self._provider._folder(), self._base, self._read())
+
+    def commit(self) -> str:
+        """Take the present state as the savepoint; the id is a hash of its content."""
+        self._savepoint = self._read()
+        return tree.digest(self._savepoint)
+
+    def rollback(self) -> None:
+        """Return to the last savepoint, or to the creation."""
+        present = self._read()
+        wanted = self._savepoint
+        for folder, folders, files in os.walk(self._root, topdown=False):
+            for name in files + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
+                path = os.path.join(folder, name)
+                if os.path.relpath(path, self._root) not in wanted or os.path.islink(path):
+                    os.unlink(path)
+            if folder != str(self._root) and not os.listdir(folder):
+                os.rmdir(folder)
+        tree.write(self._root, {p: data for p, data in wanted.items() if present.get(p) != data})
+
+    def dispose(self) -> None:
+        """Remove the folder; idempotent."""
+        self._disposed = True
+        remove(self._root)
+
+    def diff(self) -> str:
+        """What changed since the task's creation, as a unified diff."""
+        return tree.diff(self._base, self._read())
+
+    def discover(self) -> Sequence[str]:
+        """``path::Class.test`` of every visible test, read from the files without running them."""
+        return self._discover(self._read())
+
+    def run_tests(
+        self,
+        tests: Sequence[str] | None = None,
+        *,
+        timeout_s: float = 120.0,
+        coverage: bool = False,
+        overlay: Mapping[str, str] | None = None,
+    ) -> TestReport:
+        """Run tests on a copy, so that nothing they do reaches this workspace.
+
+        ``tests`` are ids as ``discover`` gives them; ids of test files that only the overlay brings are
+        allowed. A test ends as ``timeout`` after ``step_budget`` lines, ``cpu_s`` or ``idle_s``;
+        ``timeout_s`` bounds the whole run by the clock. Coverage leaves out the test files themselves.
+        """
+        present = dict(self._read())
+        for path, text in (overlay or {}).items():
+            present[tree.safe_path(path)] = text.encode()
+        chosen = self._discover(present) if tests is None else list(dict.fromkeys(tests))
+        if not chosen:
+            return TestReport((), cost_s=declared_cost(0))
+        run = self._task.run
+        request = {
+            "block": list(run.get("block", ())),
+            "step_budget": int(run.get("step_budget", STEP_BUDGET)),
+            "coverage": coverage,
+            "uncovered": sorted({*self._test_files(), *(t.partition("::")[0] for t in chosen)}),
+            "wall_s": timeout_s,
+        }
+        answer = self._provider._run(present, chosen, request)
+        outcomes = tuple(
+            TestOutcome(
+                test, r["status"], r["detail"], {path: tuple(found) for path, found in r.get("lines", {}).items()}
+            )
+            for test, r in zip(chosen, answer["results"], strict=True)
+        )
+        return TestReport(outcomes, answer["status"], declared_cost(answer["steps"]))
+
+    def _test_files(self) -> tuple[str, ...]:
+        return tuple(self._task.run.get("tests", ()))
+
+    def _discover(self, files: tree.Tree) -> list[str]:
+        found = [
+            f"{path}::{name}"
+            for path in self._test_files()
+            for name in tests_in(files.get(path, b"").decode(errors="replace"))
+        ]
+        if not self._task.visible_tests or not found:
+            return found
+        visible = set(self._task.visible_tests)
+        return [test for test in found if test in visible]
+
+    def _read(self) -> dict[str, bytes]:
+        if self._disposed:
+            raise WorkspaceError("the workspace was disposed of")
+        return self._reader.read()

@@ -1,0 +1,112 @@
+"""The files of a directory as a value: read, write, compare."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from apex_framework.errors import WorkspaceError
+
+Tree = Mapping[str, bytes]
+"""Contents by relative path, regular files only."""
+
+
+class Reader:
+    """Reads a directory again and again, opening only files whose inode, size or times changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seen: dict[str, tuple[tuple[int, int, int, int], bytes]] = {}
+
+    def read(self) -> dict[str, bytes]:
+        """The present tree in path order. Links and special files are left out."""
+        seen: dict[str, tuple[tuple[int, int, int, int], bytes]] = {}
+        for path, entry in _walk(self._root, ""):
+            info = entry.stat(follow_symlinks=False)
+            key = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            old = self._seen.get(path)
+            seen[path] = old if old and old[0] == key else (key, _read(entry.path))
+        self._seen = seen
+        return {path: seen[path][1] for path in sorted(seen)}
+
+
+def _walk(folder: Path | str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+            elif entry.is_file(follow_symlinks=False):
+                yield prefix + entry.name, entry
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        return file.read() if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+
+
+def safe_path(path: str) -> str:
+    """The path if it is relative, normal and inside; raises WorkspaceError."""
+    pure = PurePosixPath(path)
+    if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path or str(pure) != path:
+        raise WorkspaceError(f"{path!r} is not a normal relative path", "use paths such as pkg/module.py")
+    return path
+
+
+def write(root: Path, tree: Tree) -> None:
+    """Write files below an existing directory that nobody else uses meanwhile."""
+    made = {""}
+    for path, data in tree.items():
+        folder = path.rpartition("/")[0]
+        if folder not in made:
+            os.makedirs(root / folder, exist_ok=True)
+            made.add(folder)
+        fd = os.open(root / path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+
+
+def digest(tree: Tree) -> str:
+    """A name for the content, 16 hexadecimal digits."""
+    h = hashlib.sha256()
+    for path in sorted(tree):
+        h.update(f"{path}\0{len(tree[path])}\0".encode())
+        h.update(tree[path])
+    return h.hexdigest()[:16]
+
+
+def diff(old: Tree, new: Tree) -> str:
+    """A unified diff in the form that ``git apply`` reads; binary files are only named."""
+    out: list[str] = []
+    for path in sorted({*old, *new}):
+        before, after = old.get(path), new.get(path)
+        if before == after:
+            continue
+        out.append(f"diff --git a/{path} b/{path}\n")
+        if before is None:
+            out.append("new file mode 100644\n")
+        elif after is None:
+            out.append("deleted file mode 100644\n")
+        a, b = _lines(before), _lines(after)
+        if a is None or b is None:
+            out.append(f"Binary files a/{path} and b/{path} differ\n")
+            continue
+        names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
+        for line in difflib.unified_diff(a, b, *names):
+            out.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(out)
+
+
+def _lines(data: bytes | None) -> list[str] | None:
+    try:
+        text = (data or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    # Only \n ends a line in a diff: splitlines would also split at form feeds and separators.
+    return [f"{part}\n" for part in text.split("\n")[:-1]] + (
+        [text.rpartition("\n")[2]] if text[-1:] not in ("", "\n") else []
+    )
