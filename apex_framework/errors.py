@@ -185,3 +185,13 @@ class WorkspaceError(RuntimeFault):
     """A workspace cannot be made, changed or removed."""
 
     code = "E0407"
+
+
+class DeadlockError(RuntimeFault):
+    """On a virtual-time loop everybody waits and no timer is set: nothing can happen any more."""
+
+    code = "E0408"
+
+    def __init__(self, now: float) -> None:
+        super().__init__(f"every task waits and no timer is set, at {now:.3f} virtual seconds")
+        self.now = now
