@@ -64,7 +64,11 @@ def infrastructure_failure(job: EpisodeJob, reason: str) -> EpisodeResult:
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs jobs. Results arrive in any order; a job that cannot be run comes back as an infrastructure failure."""
+    """Runs jobs. Results arrive in any order; a job that cannot be run comes back as an infrastructure failure.
+
+    Jobs are taken only when one can start, so that whoever feeds them can stop. An executor may also be a context
+    manager: while entered it may keep its workers warm between runs.
+    """
 
     @property
     def name(self) -> str:
