@@ -54,4 +54,5 @@ class Arm:
             raise ConfigError(f"unknown arm setting {sorted(unknown)[0]!r}", f"known: {', '.join(sorted(known))}")
         if "name" not in data:
             raise ConfigError("an arm needs a name")
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        return cls(**values)

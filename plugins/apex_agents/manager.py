@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 from apex_framework.interfaces import (
@@ -116,7 +117,8 @@ class Employee:
     async def handle(self, message: Message, context: AgentContext) -> None:
         author = message.payload.get("from")
         if author:
-            message = replace(message, sender=AgentID(str(author)))
+            message = copy(message)
+            message.sender = AgentID(str(author))
         await self.agent.handle(message, _ReportsToManager(context, self.manager))
 
 

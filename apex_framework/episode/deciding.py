@@ -1,0 +1,156 @@
+"""Decisions of an episode: decision 0 chooses the start, one more after every step, each with what followed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ..errors import PluginError
+from ..events import DecisionTaken, SwitchFinished
+from ..interfaces import STAY, Controller, Decision, Observation, Outcome, Transition
+from ..ports import Clock
+from ..runtime import Coordinator, Deferred, Router, SwitchResult
+from ..session import Step
+from .watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Counters at the time of a decision."""
+
+    step: int
+    tokens: int
+    time: float
+    best_pass_rate: float
+    phases: int
+    denied: int
+    denied_tokens: int
+
+
+@dataclass
+class Deciding:
+    """Asks the controller, checks its answer, carries it out, and pairs every decision with its outcome.
+
+    ``clock`` gives episode time; ``machine`` the machine's, for latencies.
+    """
+
+    episode_id: str
+    controller: Controller
+    watch: Watch
+    headroom: Callable[[], Mapping[str, float]]
+    clock: Clock
+    machine: Clock
+    on_event: Callable[[DecisionTaken | SwitchFinished], None]
+    transitions: list[Transition] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    _last: tuple[Observation, Decision, Mark] | None = None
+    _switched: bool = False
+    _aborted: bool = False
+    _deferred: bool = False
+
+    def open(self) -> Decision:
+        """Decision 0, before the first message: where to start."""
+        return self._decide(self.watch.observe("", None, None, self.headroom()))
+
+    async def after(self, step: Step, coordinator: Coordinator, router: Router) -> None:
+        """Count a step, decide, and switch if that was the decision and dwell and cooldown allow it.
+
+        A wish that had to wait is carried out as soon as it may, unless a later one replaced it.
+        """
+        self.watch.stepped(step, router.table.name)
+        coordinator.step()
+        decision = self._decide(self.watch.observe(router.table.name, coordinator, router, self.headroom()))
+        if decision.action == STAY:
+            result: SwitchResult | Deferred | None = await coordinator.apply_deferred()
+        else:
+            result = await coordinator.request(decision.action)
+        if isinstance(result, SwitchResult):
+            self._switched_to(step, result)
+        elif result is not None and result.reason != "active":
+            self._deferred = True
+
+    def _decide(self, observation: Observation) -> Decision:
+        """The controller's decision. Raises PluginError when it is no decision or names an unknown topology."""
+        self._close(observation, terminal=False, success=False)
+        started = self.machine.monotonic()
+        decision = self.controller.decide(observation)
+        latency = (self.machine.monotonic() - started) * 1000
+        self.latencies_ms.append(latency)
+        self._check(decision, observation)
+        self._last = (observation, decision, self._mark())
+        self.on_event(
+            DecisionTaken(
+                self.episode_id,
+                observation.step,
+                observation.topology,
+                decision.action,
+                decision.propensity,
+                decision.epsilon,
+                dict(decision.scores),
+                decision.features,
+                latency,
+            )
+        )
+        return decision
+
+    def _switched_to(self, step: Step, result: SwitchResult) -> None:
+        self._switched |= result.ok
+        self._aborted |= not result.ok
+        self.watch.switches += result.ok
+        self.watch.aborted += not result.ok
+        self.on_event(
+            SwitchFinished(
+                self.episode_id,
+                step.number,
+                result.origin,
+                result.target,
+                result.ok,
+                result.epoch,
+                result.reason,
+                dict(result.stats.phase_ms),
+                result.stats.migrated,
+                dict(result.stats.dropped_by_reason),
+            )
+        )
+
+    def close(self, success: bool) -> None:
+        """The episode is over."""
+        self._close(None, terminal=True, success=success)
+
+    def _check(self, decision: Decision, observation: Observation) -> None:
+        name = self.controller.name
+        if not isinstance(decision, Decision):
+            raise PluginError(f"controller {name!r} returned a {type(decision).__name__}, not a Decision")
+        if decision.action != STAY and decision.action not in observation.topologies:
+            raise PluginError(f"controller {name!r} chose {decision.action!r}, which is not in its topology set")
+
+    def _mark(self) -> Mark:
+        w = self.watch
+        return Mark(
+            w.step, w.tokens, self.clock.monotonic(), w.best_pass_rate, w.phases.advanced, w.denied, w.denied_tokens
+        )
+
+    def _close(self, observation: Observation | None, *, terminal: bool, success: bool) -> None:
+        if self._last is None:
+            return
+        before, decision, then = self._last
+        now = self._mark()
+        outcome = Outcome(
+            duration=max(1, now.step - then.step),
+            tokens=now.tokens - then.tokens,
+            elapsed_ms=(now.time - then.time) * 1000,
+            pass_rate_delta=now.best_pass_rate - then.best_pass_rate if then.best_pass_rate or then.step else 0.0,
+            phase_advanced=now.phases > then.phases,
+            switched=self._switched,
+            aborted=self._aborted,
+            deferred=self._deferred,
+            denied=now.denied - then.denied,
+            denied_tokens=now.denied_tokens - then.denied_tokens,
+            terminal=terminal,
+            success=success,
+        )
+        transition = Transition(before, decision, outcome, observation)
+        self.transitions.append(transition)
+        self.controller.learn(transition)
+        self._last = None
+        self._switched = self._aborted = self._deferred = False

@@ -1,0 +1,212 @@
+"""One team on one task: build everything from an arm, run it, grade the result, keep the record."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from ..budget import Guard, Ledger
+from ..events import CallDenied, CallSettled, Event
+from ..interfaces import (
+    STAY,
+    Agent,
+    Brief,
+    CallTags,
+    Capability,
+    Diffs,
+    EpisodeContext,
+    EpisodeJob,
+    EpisodeResult,
+    Message,
+    Roster,
+    Routes,
+    Ruling,
+    Task,
+    ToolServer,
+    Topology,
+    Workspace,
+    infrastructure_failure,
+)
+from ..ports import Clock, Effects, LoopClock, RealEffects, SystemClock, VirtualEffects, derive_seed, rng
+from ..runtime import Coordinator, Router, RouteTable, SwitchEngine
+from ..services import LLMService, ToolService, denial
+from ..session import Services, Session, SessionEnd, Step
+from ..timeloop import run as run_virtual
+from .arm import Arm
+from .deciding import Deciding
+from .record import Recorder, episode_line, written
+from .watch import Watch
+from .workshop import Workshop, workshop_for
+
+TOOL_SERVERS = ("fs", "test")
+
+
+def run_episode(job: EpisodeJob) -> EpisodeResult:
+    """Run one episode in this process. Never raises but for interruption: what breaks is in the record."""
+    clock = SystemClock()
+    started = clock.monotonic()
+    try:
+        shop = workshop_for(job.run)
+        result = Episode(shop, Arm.from_json(job.arm), shop.task(job.task_id), job).run()
+    except Exception as fault:  # noqa: BLE001 - a worker's edge: a broken plugin or machine is a result, not a crash
+        result = infrastructure_failure(job, f"{type(fault).__name__}: {fault}")
+    return replace(result, record={**result.record, "wall_ms": (clock.monotonic() - started) * 1000})
+
+
+class Everyone:
+    """A topology in which everybody may speak to everybody at once, under another one's name (free broadcast)."""
+
+    def __init__(self, inner: Topology) -> None:
+        self.name = inner.name
+
+    def routes(self, roster: Roster) -> Routes:
+        return Routes({a: tuple(b for b in roster.ids if b != a) for a in roster.ids})
+
+
+class Episode:
+    """Everything that lives for one episode."""
+
+    def __init__(self, shop: Workshop, arm: Arm, task: Task, job: EpisodeJob) -> None:
+        self.shop, self.arm, self.task, self.job = shop, arm, task, job
+        self.id = f"{arm.name}/{task.id}/{job.seed}"
+        # Randomness does not depend on the arm: arms of one task are compared under common random numbers.
+        self.seed = derive_seed("episode", task.id, job.seed)
+        self.watch = Watch(arm.topologies, arm.budget)
+        self.recorder = Recorder(arm.name, task.id, job.seed)
+        self.ledger = Ledger()
+
+    def run(self) -> EpisodeResult:
+        """Run to the end and grade."""
+        workspace = self.shop.workspaces.create(self.task)
+        try:
+            if self.job.run.get("real_time"):
+                end, deciding, faults = asyncio.run(self._work(workspace, RealEffects()))
+            else:
+                end, deciding, faults = run_virtual(self._work(workspace, VirtualEffects()), seed=self.seed)
+            verdict = self.shop.suite.grade(self.task, workspace)
+            patch = workspace.diff() if isinstance(workspace, Diffs) else written(self.task, workspace)
+        finally:
+            workspace.dispose()
+        deciding.close(verdict.success)
+        record = episode_line(
+            self.job,
+            self.arm,
+            self.task,
+            end=end,
+            verdict=verdict,
+            watch=self.watch,
+            ledger=self.ledger,
+            faults=faults,
+            suite_digest=self.shop.suite.digest,
+            decision_ms=deciding.latencies_ms,
+        )
+        kept = self.recorder
+        return EpisodeResult(
+            self.job.index,
+            record,
+            tuple(kept.decisions),
+            tuple(kept.switches),
+            tuple(kept.calls),
+            tuple(kept.trace),
+            patch,
+            tuple(deciding.transitions) if self.job.run.get("transitions") else (),
+        )
+
+    def tags(self, agent: Agent | None = None) -> CallTags:
+        """Who a call is for; without an agent, the episode itself."""
+        who, role = (str(agent.id), agent.role) if agent else ("", "")
+        return CallTags(str(self.job.run.get("run_id", "")), self.id, who, role, self.arm.budget)
+
+    def _take(self, event: Event) -> None:
+        self.recorder.take(event)
+        if isinstance(event, CallSettled | CallDenied):
+            self.watch.called(event)
+
+    async def _work(self, workspace: Workspace, effects: Effects) -> tuple[SessionEnd, Deciding, list[str]]:
+        arm, make = self.arm, self.shop.catalog.make
+        clock = LoopClock(asyncio.get_running_loop())
+        guard = Guard(self.ledger, [make("budget_scope", name) for name in arm.scopes], clock=clock)
+        deciding = self._deciding(clock, guard)
+        opening = deciding.open().action
+        start = arm.topologies[0] if opening == STAY else opening
+
+        team = make("team", arm.team)
+        roster: Roster = team.roster(arm.team_size)
+        agents = {a.id: a for a in team.agents(roster, Brief(self.task.issue, self.task.id, self.seed, arm.candidates))}
+        services, servers = self._services(guard, clock, effects)
+        router, coordinator = self._runtime(roster, start, clock)
+
+        async def on_step(step: Step) -> None:
+            await deciding.after(step, coordinator, router)
+
+        session = Session(
+            self.id,
+            roster,
+            agents,
+            router,
+            services,
+            self.tags,
+            lambda agent: Capability(workspace, team.tools(agent.role), str(agent.id), agent.role),
+            clock,
+            self.seed,
+            arm.max_steps,
+            on_step=on_step,
+            on_tool=self.watch.used_tool,
+            share_everything=arm.free_messages,
+        )
+        try:
+            end = await session.run({"kind": "task", "sections": []})
+        finally:
+            for server in servers:
+                await server.close()
+        return end, deciding, session.faults
+
+    def _deciding(self, clock: Clock, guard: Guard) -> Deciding:
+        arm = self.arm
+        controller = self.shop.catalog.make("controller", arm.controller, **arm.controller_options)
+        frozen = not (arm.online or self.job.run.get("explore"))
+        controller.begin(EpisodeContext(self.id, self.seed, arm.topologies, arm.budget, arm.dwell, frozen))
+        return Deciding(
+            self.id, controller, self.watch, lambda: guard.headroom(self.tags()), clock, SystemClock(), self._take
+        )
+
+    def _services(self, guard: Guard, clock: Clock, effects: Effects) -> tuple[Services, list[ToolServer]]:
+        arm, make = self.arm, self.shop.catalog.make
+        policies = [make("policy", name) for name in arm.policies]
+        interceptors = [make("interceptor", name) for name in arm.interceptors]
+        backends = {role: self.shop.backend(name, arm.backend_options) for role, name in arm.backends.items()}
+        servers = {name: make("tool", name, effects=effects) for name in TOOL_SERVERS}
+        llm = LLMService(
+            backends,
+            guard,
+            clock=clock,
+            policies=policies,
+            interceptors=interceptors,
+            on_event=self._take,
+            free_messages=arm.free_messages,
+        )
+        tools = ToolService(servers, clock=clock, policies=policies, interceptors=interceptors, on_event=self._take)
+        return Services(llm, tools, guard.headroom, interceptors), list(servers.values())
+
+    def _runtime(self, roster: Roster, start: str, clock: Clock) -> tuple[Router, Coordinator]:
+        arm, make = self.arm, self.shop.catalog.make
+        topologies: dict[str, Topology] = {name: make("topology", name) for name in arm.topologies}
+        if arm.free_messages:
+            topologies = {name: Everyone(topology) for name, topology in topologies.items()}
+        policies = [make("policy", name) for name in arm.policies]
+
+        def rule(message: Message) -> Ruling:
+            denied = denial(policies, message)
+            return Ruling(True) if denied is None else Ruling(False, f"{denied[0]}: {denied[1]}")
+
+        router = Router(
+            RouteTable.compile(topologies[start], roster),
+            lanes=make("lane", arm.lane),
+            transport=make("transport", arm.transport),
+            clock=clock,
+            rng=rng(self.seed, "router"),
+            on_event=self._take,
+            allow=rule if policies else None,
+        )
+        engine = SwitchEngine(router, topologies, clock=clock, deadline_ms=arm.quiesce_deadline_ms, on_busy=arm.on_busy)
+        return router, Coordinator(engine, dwell=arm.dwell, cooldown=arm.cooldown)

@@ -1,0 +1,75 @@
+"""What a worker process keeps between episodes: plugins, the suite with its tasks, workspaces, backends."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..catalog import Catalog
+from ..errors import SuiteError
+from ..interfaces import LLMBackend, Task, TaskSuite, WorkspaceProvider
+from ..plugins import Plugins, load_plugins
+
+
+class Workshop:
+    """Made once per process and kind of run; ``close`` releases processes and files."""
+
+    def __init__(self, plugins: Plugins, suite: str, split: str, limit: int | None = None) -> None:
+        self.plugins = plugins
+        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit)
+        self.split = split
+        self.workspaces: WorkspaceProvider = self.suite.workspaces()
+        self._tasks: dict[str, Task] = {}
+        self._backends: dict[str, LLMBackend] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """Every named factory."""
+        return self.plugins.catalog
+
+    def task(self, task_id: str) -> Task:
+        """A task of the split by its id. Raises SuiteError when there is none."""
+        if not self._tasks:
+            self._tasks = {t.id: t for t in self.suite.tasks(self.split)}
+        try:
+            return self._tasks[task_id]
+        except KeyError:
+            raise SuiteError(f"suite {self.suite.name!r} has no task {task_id!r} in split {self.split!r}") from None
+
+    def backend(self, name: str, options: Mapping[str, Any]) -> LLMBackend:
+        """A backend, made on first use and kept."""
+        key = json.dumps([name, dict(options)], sort_keys=True, default=str)
+        if key not in self._backends:
+            self._backends[key] = self.catalog.make("llm_backend", name, **options)
+        return self._backends[key]
+
+    def close(self) -> None:
+        """Release workspaces; idempotent."""
+        self.workspaces.close()
+
+
+def make_suite(catalog: Catalog, name: str, limit: int | None = None) -> TaskSuite:
+    """A suite by name, with the workspaces that its tasks are worked on in."""
+    options: dict[str, Any] = {} if limit is None else {"limit": limit}
+    suite: TaskSuite = catalog.make("suite", name, workspaces=lambda: catalog.make("workspace", "local"), **options)
+    return suite
+
+
+@functools.lru_cache(maxsize=4)
+def _workshop(settings: str) -> Workshop:
+    run = json.loads(settings)
+    plugins = load_plugins(
+        block=tuple(run.get("blocked", ())), only=run.get("only"), safe_mode=bool(run.get("safe_mode", False))
+    )
+    workshop = Workshop(plugins, run["suite"], run["split"], run.get("limit"))
+    atexit.register(workshop.close)
+    return workshop
+
+
+def workshop_for(run: Mapping[str, Any]) -> Workshop:
+    """This process's workshop for a run: the one cache that a worker keeps, keyed by all that decides it."""
+    keys = ("suite", "split", "limit", "blocked", "only", "safe_mode")
+    return _workshop(json.dumps({k: run[k] for k in keys if k in run}, sort_keys=True))
