@@ -1,0 +1,149 @@
+"""The answer of one or more runs to the question: arms, lifts, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from ..errors import ArtifactError
+from .arms import ArmRole, arm_role
+from .episodes import EpisodeRow, RunData, merge_runs, read_lines, read_run
+from .lift import Lift, lift_between
+from .mcnemar import holm
+from .power import tasks_needed
+from .summary import ArmSummary, oracle_success, repeated_success, summarize_arm, summarize_families
+from .verdict import Verdict, decide
+
+EXPLORATORY_SPLITS = ("train", "dev")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Everything that a report prints."""
+
+    run: RunData
+    roles: Mapping[str, ArmRole]
+    arms: tuple[ArmSummary, ...]
+    """In the plan's order."""
+    families: Mapping[str, Mapping[str, ArmSummary]]
+    lifts: tuple[Lift, ...]
+    """Of every arm that is no baseline over every baseline, subjects first."""
+    holm: Mapping[str, float]
+    """Holm-adjusted McNemar mid-p of all lifts but the headline's, by ``arm - against``."""
+    verdicts: tuple[Verdict, ...]
+    """The headline first: the first controller in the plan's order."""
+    latencies: Mapping[str, Mapping[str, float]]
+    """Arm -> ``decision_ms`` (wall time) and ``switch_ms`` (episode time), 95th percentiles."""
+    oracle_static: float | None
+    """Success of the best static topology per episode, chosen in hindsight: an upper bound, partly luck."""
+    repeated_static: float | None
+    """Success of the best static topology in any of three runs: what luck alone brings. None under three seeds."""
+    exploratory: bool
+    missing_episodes: int
+    """Planned and not there: an interrupted run."""
+    next_command: str
+
+
+def answer_runs(paths: Sequence[Path], *, best_static: str = "", seed: int = 0) -> Answer:
+    """Read run folders and answer. Raises ArtifactError, NotComparableError."""
+    runs = [read_run(path) for path in paths]
+    run = merge_runs(runs)
+    return answer_of(run, latencies=_latencies(runs), best_static=best_static, seed=seed)
+
+
+def answer_of(
+    run: RunData, *, latencies: Mapping[str, Mapping[str, float]] | None = None, best_static: str = "", seed: int = 0
+) -> Answer:
+    """The answer of merged runs. ``best_static`` is the one chosen on dev; on dev itself it is the best there."""
+    names = [*run.arms] or list(dict.fromkeys(row.arm for row in run.rows))
+    present = {row.arm for row in run.rows}
+    names = [name for name in names if name in present]
+    roles = {name: arm_role(name, run.arms.get(name)) for name in names}
+    arms = tuple(summarize_arm(run.rows, n, budget=_budget(run, n), seed=seed) for n in names)
+    statics = [n for n in names if roles[n] is ArmRole.STATIC]
+    single = next((n for n in names if roles[n] is ArmRole.SINGLE), None)
+    best, source = _best_static(run, arms, statics, best_static)
+    subjects = [n for n in names if roles[n] is ArmRole.SUBJECT]
+    others = [n for n in names if roles[n] in (ArmRole.SCHEDULE, ArmRole.CONTROL, ArmRole.MANAGER)]
+    lifts, verdicts = [], []
+    for name in subjects or others:
+        rivals = [*statics, *([single] if single else []), *(n for n in others if n != name)]
+        found = {rival: lift for rival in rivals if (lift := _lift(run.rows, name, rival, seed))}
+        lifts += list(found.values())
+        verdicts.append(decide(name, found, statics=statics, single=single, best_static=best, best_static_from=source))
+    headline = {f"{lift.arm} - {lift.against}" for lift in verdicts[0].lifts} if verdicts else set()
+    secondary = {f"{lift.arm} - {lift.against}": lift.p_mid for lift in lifts}
+    return Answer(
+        run=run,
+        roles=roles,
+        arms=arms,
+        families=summarize_families(run.rows, names),
+        lifts=tuple(lifts),
+        holm=holm({key: p for key, p in secondary.items() if key not in headline}),
+        verdicts=tuple(verdicts),
+        latencies=latencies or {},
+        oracle_static=oracle_success(run.rows, statics),
+        repeated_static=repeated_success(run.rows, best) if best else None,
+        exploratory=run.split in EXPLORATORY_SPLITS,
+        missing_episodes=max(0, run.planned - len(run.rows)),
+        next_command=_next_command(run, verdicts),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least ``share`` of the values do not exceed. Raises ValueError for no values."""
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    return ordered[max(0, ceil(share * len(ordered)) - 1)]
+
+
+def _best_static(run: RunData, arms: Sequence[ArmSummary], statics: Sequence[str], given: str) -> tuple[str, str]:
+    chosen = given or str(run.settings.get("best_static", ""))
+    if chosen in statics:
+        return chosen, "dev"
+    if run.split == "test" or not statics:
+        return "", ""
+    best = max((a for a in arms if a.arm in statics), key=lambda a: (a.success, -statics.index(a.arm)))
+    return best.arm, "same data"
+
+
+def _lift(rows: Sequence[EpisodeRow], arm: str, against: str, seed: int) -> Lift | None:
+    mine = {(r.task_id, r.seed) for r in rows if r.arm == arm and r.judged}
+    if not mine & {(r.task_id, r.seed) for r in rows if r.arm == against and r.judged}:
+        return None
+    return lift_between(rows, arm, against, seed=seed, partial=True)
+
+
+def _budget(run: RunData, arm: str) -> int | None:
+    budget = run.arms.get(arm, {}).get("budget")
+    return int(budget) if budget else None
+
+
+def _latencies(runs: Sequence[RunData]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for run in runs:
+        for name, key in (("decisions.jsonl", "decision_ms"), ("switches.jsonl", "switch_ms")):
+            if not (run.path / name).exists():
+                continue
+            for row in read_lines(run.path / name):
+                value = row.get("latency_ms") if key == "decision_ms" else sum((row.get("phase_ms") or {}).values())
+                if not isinstance(value, int | float):
+                    raise ArtifactError(f"{run.path / name}: a row without {key}", "run again")
+                found.setdefault(str(row.get("arm", "")), {}).setdefault(key, []).append(float(value))
+    return {arm: {key: percentile(v, 0.95) for key, v in by.items()} for arm, by in found.items()}
+
+
+def _next_command(run: RunData, verdicts: Sequence[Verdict]) -> str:
+    """What to run to learn more."""
+    if not verdicts:
+        return ""
+    name = verdicts[0].arm
+    controller = str(run.arms.get(name, {}).get("controller", name))
+    if run.split in EXPLORATORY_SPLITS:
+        return f"apex run --controller {controller} --suite {run.suite}/test"
+    discordance = max((lift.discordance for lift in verdicts[0].lifts), default=0.0)
+    needed = tasks_needed(0.05, discordance) if discordance >= 0.05 else None
+    return f"apex run --controller {controller} --suite {run.suite}/test --episodes {needed}" if needed else ""

@@ -1,0 +1,117 @@
+"""The verdict: an intersection-union test against every static topology and the single agent.
+
+BETTER needs every one of the lower bounds above zero, so it picks no winner and needs no correction for the number of
+comparisons. WORSE needs the upper bound against the best static below zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .lift import Lift
+
+GO_LIFT = 0.05
+"""Lift over the best static that GO asks for, and that KILL excludes (fixed before any run)."""
+
+
+class Word(StrEnum):
+    """The three possible verdicts."""
+
+    BETTER = "BETTER"
+    WORSE = "WORSE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a run shows about one arm."""
+
+    word: Word
+    arm: str
+    sentence: str
+    """In plain words."""
+    decision: str
+    """GO, KILL or EXTEND."""
+    best_static: str
+    best_static_from: str
+    """``dev`` when chosen before on dev, ``same data`` when on the data that it is compared on, else empty."""
+    lifts: tuple[Lift, ...]
+    missing: tuple[str, ...] = ()
+    """Comparisons that BETTER needs and the run lacks."""
+
+
+def decide(
+    arm: str,
+    lifts: Mapping[str, Lift],
+    *,
+    statics: Sequence[str],
+    single: str | None,
+    best_static: str = "",
+    best_static_from: str = "",
+) -> Verdict:
+    """The verdict on ``arm`` from its lifts by opponent.
+
+    ``best_static`` should have been chosen on dev. Without one WORSE needs the upper bound against *every* static
+    below zero, which holds whichever of them is best.
+    """
+    needed = [*statics, *([single] if single else [])]
+    missing = [name for name in needed if name not in lifts]
+    if not statics:
+        missing.append("a static topology")
+    if not single:
+        missing.append("the single agent")
+    against = [lifts[name] for name in needed if name in lifts]
+    rivals = [lifts[best_static]] if best_static in lifts else [lifts[s] for s in statics if s in lifts]
+    if not missing and all(lift.interval.low > 0 for lift in against):
+        word = Word.BETTER
+    elif rivals and all(lift.interval.high < 0 for lift in rivals):
+        word = Word.WORSE
+    else:
+        word = Word.INCONCLUSIVE
+    closest = min(rivals, key=lambda lift: lift.estimate) if rivals else None
+    sentence = _sentence(word, arm, against, closest, missing, bool(best_static in lifts))
+    return Verdict(
+        word, arm, sentence, _decision(word, closest), best_static, best_static_from, tuple(against), tuple(missing)
+    )
+
+
+def _decision(word: Word, rival: Lift | None) -> str:
+    if rival is None:
+        return "EXTEND"
+    if word is Word.BETTER and rival.estimate >= GO_LIFT:
+        return "GO"
+    return "KILL" if rival.interval.high < GO_LIFT else "EXTEND"
+
+
+def _sentence(
+    word: Word, arm: str, against: Sequence[Lift], rival: Lift | None, missing: Sequence[str], chosen: bool
+) -> str:
+    if word is Word.BETTER:
+        least = min(against, key=lambda lift: lift.interval.low)
+        return (
+            f"BETTER: {arm} solves more tasks within the budget than every static topology and the single agent; "
+            f"its smallest lower bound is {points(least.interval.low)} (against {least.against})."
+        )
+    if rival is None:
+        return f"INCONCLUSIVE: nothing to compare {arm} with; the run lacks {' and '.join(missing)}."
+    span = f"{points(rival.estimate)}, 95 % interval {points(rival.interval.low)} to {points(rival.interval.high)}"
+    if word is Word.WORSE:
+        which = "the best static topology" if chosen else "every static topology, at best"
+        return f"WORSE: {arm} solves fewer tasks within the budget than {which}, {rival.against} ({span})."
+    lack = f" The run lacks {' and '.join(missing)}." if missing else ""
+    most = f" So many tasks show a lift of {points(rival.detectable)} or more." if rival.detectable else ""
+    failing = min(against, key=lambda lift: lift.interval.low)
+    if failing.against != rival.against and rival.interval.low > 0:
+        other = failing.interval
+        return (
+            f"INCONCLUSIVE: {arm} beats {rival.against} ({span}), but not {failing.against} "
+            f"({points(failing.estimate)}, {points(other.low)} to {points(other.high)}).{lack}"
+        )
+    return f"INCONCLUSIVE: whether {arm} beats {rival.against} cannot be told from this run ({span}).{most}{lack}"
+
+
+def points(value: float) -> str:
+    """A share as signed percentage points."""
+    return f"{100 * value:+.1f} pp"
