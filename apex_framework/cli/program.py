@@ -91,7 +91,7 @@ def _blocked(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str
 @click.option("--no-color", is_flag=True, is_eager=True, help="Plain text; the variable NO_COLOR does the same.")
 @click.version_option(__version__, prog_name="apex", message="%(prog)s %(version)s")
 @click.pass_context
-def apex(ctx: click.Context, **_options: Any) -> None:
+def apex(ctx: click.Context, /, **_options: Any) -> None:
     """Teams of LLM agents repair code under a hard token budget, while a controller changes who may speak to whom.
 
     `apex run` answers the question whether that helps, on this machine, in a minute.

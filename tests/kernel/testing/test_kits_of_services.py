@@ -1,0 +1,44 @@
+"""Each shipped broken plugin fails exactly the check that it is named after; the sound ones pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from apex_framework.testing.conformance import ConformanceError
+
+KINDS = ("policy", "interceptor", "store", "exporter", "command")
+
+
+def kit(kind: str) -> Callable[[Callable[[], Any]], None]:
+    return getattr(import_module(f"apex_framework.testing.{kind}"), f"check_{kind}")  # type: ignore[no-any-return]
+
+
+CASES = [
+    pytest.param(kind, check, id=f"{kind}-{check}")
+    for kind in KINDS
+    for check in import_module(f"apex_framework.testing.broken.{kind}").BROKEN
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sound_plugin_passes(kind: str) -> None:
+    kit(kind)(import_module(f"apex_framework.testing.broken.{kind}").Sound)
+
+
+@pytest.mark.parametrize(("kind", "check"), CASES)
+def test_a_broken_plugin_fails_exactly_its_check(kind: str, check: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        kit(kind)(import_module(f"apex_framework.testing.broken.{kind}").BROKEN[check])
+    assert caught.value.failed == (check,)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_check_has_a_broken_plugin(kind: str) -> None:
+    module = import_module(f"apex_framework.testing.{kind}")
+    checks = {n.removeprefix("check_") for n in vars(module) if n.startswith("check_")} - {kind}
+    assert checks == set(import_module(f"apex_framework.testing.broken.{kind}").BROKEN)
