@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, TypeVar
+from concurrent.futures import Executor
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from .errors import DeadlockError
 from .ports import derive_seed
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class _Jump:
@@ -39,6 +43,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     its reach: cancel in an order of your own where that order shows.
     """
 
+    # Of asyncio's base loop, the same in every Python that is supported:
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self, seed: int = 0, shuffle: bool = False) -> None:
         super().__init__()
         self._selector = _Jump(self)
@@ -66,18 +74,13 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             return
         for handle in sorted(due, key=lambda h: h.when()):
             self._scheduled.remove(handle)
-            handle._scheduled = False
+            handle._scheduled = False  # type: ignore[attr-defined]  # typeshed leaves it out
             ready.append(handle)
         if due:
-            self._reheap()
+            heapq.heapify(self._scheduled)
         order.shuffle(ready)
         self._ready.clear()
         self._ready.extend(ready)
-
-    def _reheap(self) -> None:
-        import heapq
-
-        heapq.heapify(self._scheduled)
 
     def _process_events(self, event_list: list[NoReturn]) -> None:
         pass
@@ -85,7 +88,9 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         pass
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> NoReturn:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> asyncio.Future[T]:
         """Raises RuntimeError: a thread has no place in virtual time; await ``Effects.run`` instead."""
         raise RuntimeError("no threads on a virtual-time loop: use ports.VirtualEffects")
 

@@ -13,7 +13,7 @@ from ..interfaces.message import MAX_PAYLOAD_BYTES, AgentID, DeadReason, Epoch, 
 from ..interfaces.policy import Ruling
 from ..interfaces.transport import Transport
 from ..ports import Clock
-from .envelope import Envelope
+from .envelope import stamp
 from .mailbox import Mailbox
 from .record import Record, RouterStats
 from .routes import Hop, Plan, RouteTable
@@ -153,10 +153,10 @@ class Dispatch:
         for hop in plan.hops:
             box = self._boxes[hop.receiver]
             mark = expires - now + box.life(now) if box.leases else expires - box.stopped
-            envelope = Envelope(message, hop, None, self._epoch, expires, mark, size)
+            envelope = stamp(message, hop, None, self._epoch, expires, mark, size)
             offered = box.lane.offer(envelope)
             if offered is ENQUEUED:
-                result = offered
+                result = ENQUEUED
                 record.admitted += 1
                 record.bytes += size
                 if record.listener is not None:
@@ -192,7 +192,7 @@ class Dispatch:
         if box is None or box.gone:
             return self._record.refuse(message, RouteResult.NO_ROUTE, message.recipient, size)
         hop = Hop(message.recipient, (), False)
-        envelope = Envelope(message, hop, None, self._epoch, expires, expires - now + box.life(now), size)
+        envelope = stamp(message, hop, None, self._epoch, expires, expires - now + box.life(now), size)
         offered = box.lane.offer(envelope)
         if offered is not ENQUEUED:
             return self._record.refuse(envelope, offered, hop.receiver, size)
@@ -244,7 +244,7 @@ class Dispatch:
         for hop in hops:
             box = self._boxes[hop.receiver]
             mark = held.expires_ts - now + box.life(now)
-            envelope = Envelope(message, hop, via, self._epoch, held.expires_ts, mark, held.size)
+            envelope = stamp(message, hop, via, self._epoch, held.expires_ts, mark, held.size)
             box.lane.restore(envelope)
             record.tell("routed", envelope, hop.receiver, held.size)
             box.wake()

@@ -84,10 +84,17 @@ class Router(Dispatch):
         if box.leases:
             for overdue in [held for held in box.leases.values() if held.deadline <= now]:
                 self.nack(overdue, "lease_expired")
-        life = box.life(now)
+        life = box.held_since - box.stopped if box.leases else now - box.stopped
         while True:
-            envelope = self._take(box, now)
-            if envelope is None or life <= envelope.mark:
+            envelope: Message | None
+            if box.retries and box.retries[0][0] <= now:
+                envelope = heapq.heappop(box.retries)[2]
+            else:
+                envelope = box.lane.take()
+            if envelope is None:
+                break
+            assert isinstance(envelope, Envelope)
+            if life <= envelope.mark:
                 break
             self._record.bury(envelope, DeadReason.EXPIRED, agent, envelope.size)
         lease = None
@@ -104,14 +111,6 @@ class Router(Dispatch):
         if self._watch is not None:
             self._watch()
         return lease
-
-    def _take(self, box: Mailbox, now: float) -> Envelope | None:
-        """The next message of a mailbox: a retry whose backoff is over, or the lane's choice."""
-        if box.retries and box.retries[0][0] <= now:
-            return heapq.heappop(box.retries)[2]
-        message = box.lane.take()
-        assert message is None or isinstance(message, Envelope)
-        return message
 
     async def lease(self, agent: AgentID, *, wait: bool = True) -> Lease | None:
         """The next message for an agent; waits for one unless told not to. None once the episode is closed or the agent gone.
@@ -158,17 +157,21 @@ class Router(Dispatch):
         if not lease.live:
             return False
         now, box, envelope = self._now(), lease.box, lease.message
-        left = envelope.mark - box.life(now)
-        box.release(lease, now)
+        life = box.held_since - box.stopped
+        lease.live = False
+        del box.leases[lease.id]
+        if not box.leases:
+            box.stopped += now - box.held_since
         self._record.acked += 1
         if self._record.listener is not None:
             self._record.tell("acked", envelope, lease.agent, envelope.size)
         if envelope.hop.rest:
+            expires_ts = now + envelope.mark - life
             if self._admit != self._epoch:
-                self._hold(envelope, lease.agent, envelope.hop.rest, now + left, envelope.size)
+                self._hold(envelope, lease.agent, envelope.hop.rest, expires_ts, envelope.size)
             else:
                 self._record.admitted += 1
-                self._resolve(Held(envelope, lease.agent, envelope.hop.rest, now + left, envelope.size))
+                self._resolve(Held(envelope, lease.agent, envelope.hop.rest, expires_ts, envelope.size))
         if self._watch is not None:
             self._watch()
         return True

@@ -102,7 +102,8 @@ class SwitchEngine:
 
     async def _switch(self, target: str, roster: Roster) -> SwitchResult:
         origin = self.router.table.name
-        now, phase_ms = self._clock.monotonic, {}
+        now = self._clock.monotonic
+        phase_ms: dict[str, float] = {}
         started = now()
 
         def ended(ok: bool, reason: str = "", moved: int = 0, dropped: Mapping[str, int] | None = None) -> SwitchResult:

@@ -16,4 +16,4 @@ class Star:
             raise ValueError("a star needs a hub and at least one more member")
         hub = roster.lead
         spokes = tuple(i for i in roster.ids if i != hub)
-        return Routes({hub: spokes, **{spoke: (hub,) for spoke in spokes}})
+        return Routes({hub: spokes, **dict.fromkeys(spokes, (hub,))})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 
@@ -61,10 +62,8 @@ class SocketCarrier:
         """Close this end; the other end's receive ends too."""
         if not self._closed.is_set():
             self._closed.set()
-            try:
+            with contextlib.suppress(OSError):  # the other end was faster
                 self._end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # the other end was faster
             # A receive that waits on this descriptor must see the end of the stream before it goes.
             await asyncio.sleep(0)
             if not self._receiving.locked():
