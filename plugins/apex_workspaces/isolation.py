@@ -78,12 +78,16 @@ def _full_name(name: str, globals: Mapping[str, Any] | None, level: int) -> str:
     return ".".join([*package[: len(package) - level + 1], *([name] if name else [])])
 
 
-_WRITES = frozenset(
-    "os.remove os.rename os.rmdir os.mkdir os.chmod os.chown os.link os.symlink os.truncate os.utime shutil.rmtree "
-    "shutil.move os.setxattr os.removexattr".split()
-)
-_PROGRAMS = frozenset("subprocess.Popen os.exec os.posix_spawn os.spawn os.system os.startfile pty.spawn".split())
-_NETWORK = frozenset("socket.connect socket.bind socket.sendto socket.sendmsg socket.getaddrinfo".split())
+# fmt: off
+_WRITES = frozenset((
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate",
+    "os.utime", "os.setxattr", "os.removexattr", "shutil.rmtree", "shutil.move",
+))
+_PROGRAMS = frozenset((
+    "subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "pty.spawn",
+))
+_NETWORK = frozenset(("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"))
+# fmt: on
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 

@@ -52,6 +52,8 @@ class _SettraceTracer:
         threading.settrace(None)  # type: ignore[arg-type]  # None is allowed, typeshed says not
 
     def reset(self) -> None:
+        # Python stops tracing when the recursion limit strikes inside the trace function.
+        sys.settrace(self._trace)
         self.steps = 0
         for lines in self._lines.values():
             lines.clear()

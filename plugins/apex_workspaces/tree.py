@@ -96,8 +96,8 @@ def diff(old: Tree, new: Tree) -> str:
             out.append(f"Binary files a/{path} and b/{path} differ\n")
             continue
         names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
-        for line in difflib.unified_diff(a, b, *names):
-            out.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+        changes = difflib.unified_diff(a, b, *names)
+        out.extend(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in changes)
     return "".join(out)
 
 

@@ -33,12 +33,16 @@ from .tracing import compile_traceable
 _REQUESTS, _ANSWERS, _RESULTS = 0, 1, 100
 _OUTPUT_CAP = 64 * 1024
 _MOST_CODES = 2048
+# fmt: off
 _PREIMPORTED = (
-    "abc array ast asyncio base64 bisect calendar collections collections.abc contextlib copy csv dataclasses datetime decimal "
-    "difflib email enum fractions functools hashlib heapq html io itertools json linecache locale math operator os pathlib pickle "
-    "pprint queue random re reprlib shlex shutil statistics string struct tempfile textwrap threading time tokenize traceback "
-    "types typing unicodedata unittest unittest.mock urllib.parse warnings weakref"
-).split()
+    "abc", "array", "ast", "asyncio", "base64", "bisect", "calendar", "collections", "collections.abc", "contextlib",
+    "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "email", "enum", "fractions", "functools",
+    "hashlib", "heapq", "html", "io", "itertools", "json", "linecache", "locale", "math", "operator", "os", "pathlib",
+    "pickle", "pprint", "queue", "random", "re", "reprlib", "shlex", "shutil", "statistics", "string", "struct",
+    "tempfile", "textwrap", "threading", "time", "tokenize", "traceback", "types", "typing", "unicodedata",
+    "unittest", "unittest.mock", "urllib.parse", "warnings", "weakref",
+)
+# fmt: on
 
 
 @dataclass(slots=True)
@@ -137,7 +141,7 @@ class Zygote:
         codes: dict[str, CodeType],
         deadline: float,
     ) -> None:
-        nonce = secrets.token_hex(16)
+        nonce, hidden = secrets.token_hex(16), self._hidden_files(tuple(request["block"]))
         result_in, result_out = os.pipe()
         output_in, output_out = os.pipe()
         pid = os.fork()
@@ -147,7 +151,7 @@ class Zygote:
                 os.setsid()
                 reaper.die_with_parent()
                 self._become_test_process(request, result_out, output_out)
-                self._run_tests(request, child.Channel(_RESULTS, nonce), todo, codes)
+                self._run_tests(request, child.Channel(_RESULTS, nonce), todo, codes, hidden)
                 status = 0
             finally:
                 os._exit(status)
@@ -174,8 +178,9 @@ class Zygote:
         os.chdir(request["root"])
         limits = request["limits"]
         isolation.drop_foreign_modules(self._keep)
-        sys.stdin = open(0, closefd=False)
-        sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        # They live as long as the process.
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.argv = ["tests"]
         sys.setrecursionlimit(1000)
         random.seed(0)
@@ -187,6 +192,7 @@ class Zygote:
         channel: child.Channel,
         todo: Sequence[tuple[int, str]],
         codes: dict[str, CodeType],
+        hidden: Sequence[str],
     ) -> None:
         root = os.path.join(request["root"], "")
         block = tuple(request["block"])
@@ -199,7 +205,7 @@ class Zygote:
         )  # fmt: skip
         isolation.install_audit(
             writable=(request["root"], request["tmp"]),
-            unreadable=self._hidden_files(block),
+            unreadable=hidden,
             network=bool(request["limits"]["network"]),
             foreign_pids=(os.getppid(), request["host"], 1, 0, -1),
         )
