@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from apex_framework.budget import Ledger, Reservation, ScopeInstance
-from apex_framework.budget.entries import Expired, Reserved, Settled
+from apex_framework.budget.entries import Expired, Opened, Reserved, Settled
 from apex_framework.interfaces import Denied, Limits
 
 EPISODE = ScopeInstance("episode", "e", Limits(1_000, 5_000))
@@ -34,15 +34,15 @@ class CheckThenReserve(Planted):
     """Awaits between the check and the hold: two callers see the same headroom."""
 
     async def ask(self, path, tokens, ms, now_ms):
-        fits = all(scope.id not in self.scopes or tokens <= (self.remaining(scope.id) or 0) for scope in path)
+        self.expire(now_ms)
+        for scope in path:
+            if not self.knows(scope.id):
+                self._write(Opened(scope))
+        fits = not any(self._accounts[scope.id].refusal(tokens, ms) for scope in path)
         await asyncio.sleep(0)
         if not fits:
-            return Denied({}, {}, tokens)
-        probe = self.reserve(path, 0, 0, now_ms=now_ms)
-        if isinstance(probe, Denied):
-            return probe
-        self.release(probe.id)
-        held = Reservation(f"r{self._last + 1}", probe.scopes, tokens, ms, now_ms + self.ttl_ms)
+            return Denied({path[0].name: "tok_headroom"}, {scope.name: 0 for scope in path}, tokens)
+        held = Reservation(f"r{self._last + 1}", tuple(s.id for s in path), tokens, ms, now_ms + self.ttl_ms)
         self._write(Reserved(held))
         return held
 
@@ -216,7 +216,16 @@ def test_i4_used_and_reserved_never_exceed_a_limit_and_nothing_is_lost():
     run(Planted)
 
 
-@pytest.mark.parametrize("bug", [CheckThenReserve, SettleTwice, PartialHold, LateSettleAdds])
-def test_i4_checker_catches_a_planted_bug(bug):
-    with pytest.raises(AssertionError):
+@pytest.mark.parametrize(
+    ("bug", "invariant"),
+    [
+        (CheckThenReserve, "never_exceeds_a_limit"),
+        (SettleTwice, "conserves_every_token"),
+        (PartialHold, "conserves_every_token"),
+        (LateSettleAdds, "conserves_every_token"),
+    ],
+)
+def test_i4_checker_catches_a_planted_bug(bug, invariant):
+    with pytest.raises(AssertionError) as caught:
         run(bug)
+    assert invariant in {entry.name for entry in caught.traceback}
