@@ -58,10 +58,10 @@ class RepairBackend:
     def _fit(self, parts: Answer, request: LLMRequest) -> tuple[str, LLMStatus]:
         """As many whole parts as max_tokens holds; of a first part that is too long, its beginning."""
         for size in range(len(parts), 0, -1):
-            text, stopped = _stop("\n".join(parts[:size]), request.stop)
+            text = _until("\n".join(parts[:size]), request.stop)
             if self.count_tokens(text) <= request.max_tokens:
                 return text, LLMStatus.OK
-        tokens = self._tokenizer.encode(_stop("\n".join(parts[:1]), request.stop)[0])
+        tokens = self._tokenizer.encode(_until("\n".join(parts[:1]), request.stop))
         size = max(0, request.max_tokens)
         text = self._tokenizer.decode(tokens[:size])
         while size and self.count_tokens(text) > request.max_tokens:  # a cut piece may be read as other tokens
@@ -82,6 +82,6 @@ def think(prompt: str, seed: int) -> Answer:
                 return (f"I could not read the prompt: {error}",)
 
 
-def _stop(text: str, stops: tuple[str, ...]) -> tuple[str, bool]:
-    ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
-    return (text[: min(ends)], True) if ends else (text, False)
+def _until(text: str, stops: tuple[str, ...]) -> str:
+    """The text before the first of some stop strings."""
+    return text[: min((at for stop in stops if stop and (at := text.find(stop)) >= 0), default=len(text))]

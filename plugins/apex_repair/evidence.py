@@ -10,7 +10,10 @@ from apex_framework.interfaces.prompting import Kind, Prompt
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d{1,7})(?:, in (\S+))?')
 _PLACE = re.compile(r"(\S+?):(\d{1,7})$")
-_MAPPED = re.compile(r"(\S+?)::(\S+)\s+(\d{1,7})-(\d{1,7})$")
+_LINES = re.compile(r"(\d{1,7})-(\d{1,7})$")
+_WORN = re.compile(r"(\S{1,200}):(\d{1,7}) \((\d{1,4})\)")
+RULED_OUT = "ruled out "
+"""How a summary's line begins that names functions where nothing helped."""
 _ARROW = re.compile(r"(\d{1,7})/(\d{1,7}) -> (\d{1,7})/(\d{1,7})")
 
 
@@ -74,9 +77,12 @@ class Evidence:
     """Place -> its position among the causes."""
     focus: tuple[str, ...]
     tried: tuple[Tried, ...]
-    notes: str = ""
+    ruled_out: frozenset[str] = frozenset()
+    """Functions that a summary calls ruled out."""
+    worn: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Place -> edits tried there in vain, according to a summary."""
     text: str = field(default="", repr=False)
-    """Issue, failures and notes together, where words are looked for."""
+    """Issue and failures together, where words are looked for."""
 
 
 def same_file(one: str, other: str) -> bool:
@@ -102,7 +108,7 @@ def read_evidence(prompt: Prompt) -> Evidence:
     """The evidence of a prompt."""
     issue = "\n".join(s.body for s in prompt.of(Kind.ISSUE))
     failing = tuple((s.label, s.body) for s in prompt.of(Kind.FAILING))
-    notes = "\n".join(s.body for kind in (Kind.SUMMARY, Kind.NOTE) for s in prompt.of(kind))
+    history = list(_lines(prompt, Kind.SUMMARY))
     return Evidence(
         issue=issue,
         failing=failing,
@@ -113,8 +119,11 @@ def read_evidence(prompt: Prompt) -> Evidence:
         causes={place: i for i, place in reversed(list(enumerate(_causes(prompt))))},
         focus=tuple(line.partition(" | ")[0].strip() for line in _lines(prompt, Kind.FOCUS)),
         tried=tuple(_tried(prompt)),
-        notes=notes,
-        text="\n".join([issue, *(f"{label}\n{output}" for label, output in failing), notes]),
+        ruled_out=frozenset(
+            name.strip() for line in history if line.startswith(RULED_OUT) for name in line[len(RULED_OUT) :].split(",")
+        ),
+        worn={(m[1], int(m[2])): int(m[3]) for line in history for m in _WORN.finditer(line)},
+        text="\n".join([issue, *(f"{label}\n{output}" for label, output in failing)]),
     )
 
 
@@ -125,9 +134,11 @@ def _lines(prompt: Prompt, kind: Kind) -> Iterator[str]:
 
 def _functions(prompt: Prompt) -> Iterator[Function]:
     for line in _lines(prompt, Kind.MAP):
-        match = _MAPPED.match(line.strip())
-        if match:
-            yield Function(match[1], match[2], int(match[3]), int(match[4]))
+        name, _, span = line.strip().rpartition(" ")
+        path, colons, qualname = name.strip().partition("::")
+        match = _LINES.match(span)
+        if match and path and colons and qualname:
+            yield Function(path, qualname, int(match[1]), int(match[2]))
 
 
 def _frames(output: str) -> Iterator[Frame]:

@@ -123,11 +123,12 @@ class Fragment:
                 scope = node
             for name, value in reversed(list(ast.iter_fields(node))):
                 if name not in _NOT_CODE:
-                    for child in reversed(value) if isinstance(value, list) else [value]:
-                        if isinstance(child, ast.AST) and not _is_docstring(child):
-                            stack.append(
-                                (child, node, name, child if isinstance(child, ast.stmt) else statement, scope)
-                            )
+                    children = reversed(value) if isinstance(value, list) else [value]
+                    stack.extend(
+                        (child, node, name, child if isinstance(child, ast.stmt) else statement, scope)
+                        for child in children
+                        if isinstance(child, ast.AST) and not _is_docstring(child)
+                    )
 
 
 def _is_docstring(node: ast.AST) -> bool:

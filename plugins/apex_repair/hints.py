@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _WORDS: tuple[tuple[str, dict[str, float]], ...] = (
     (r"IndexError|out of range", {"off_by_one": 1.6, "boundary_slice": 1.5, "comparison": 1.3}),
-    (r"NoneType|\bNone is not|is None\b|None !=|!= None|got None|returned None", {"missing_return": 2.5, "missing_guard": 1.6}),
+    (r"NoneType|\bNone is not|None !=|!= None|got None|returned None", {"missing_return": 2.5, "missing_guard": 1.6}),
     (r"NameError|UnboundLocalError|AttributeError|KeyError", {"wrong_name": 1.6}),
     (r"KeyError", {"constant": 1.3, "missing_guard": 1.3}),
     (r"TypeError", {"wrong_name": 1.3, "argument_swap": 1.6, "missing_return": 1.2, "missing_guard": 1.2}),
@@ -21,8 +21,10 @@ _WORDS: tuple[tuple[str, dict[str, float]], ...] = (
     (r"\b(sign|negative|opposite|reversed|inverted|wrong order)\b", {"arithmetic": 1.3, "negation": 1.3, "argument_swap": 1.2}),
 )  # fmt: skip
 _UNKNOWN_NAME = re.compile(r"name '(\w+)' is not defined|local variable '(\w+)'|has no attribute '(\w+)'")
-_NUMBERS = re.compile(r"(-?\d+(?:\.\d+)?) != (-?\d+(?:\.\d+)?)")
-_EXPECTED = re.compile(r"expected:?\s+(-?\d+)\b.{0,20}?\b(?:got|but was|actual):?\s+(-?\d+)", re.IGNORECASE | re.DOTALL)
+_NUMBERS = re.compile(r"(-?\b\d{1,15}(?:\.\d{1,15})?) != (-?\d{1,15}(?:\.\d{1,15})?)")
+_EXPECTED = re.compile(
+    r"expected:?\s+(-?\d{1,15})\b.{0,20}?\b(?:got|but was|actual):?\s+(-?\d{1,15})", re.IGNORECASE | re.DOTALL
+)
 _TEXTS = re.compile(r"AssertionError: ('[^'\n]*'|\"[^\"\n]*\"|\[[^\n]*\]) != ('[^'\n]*'|\"[^\"\n]*\"|\[[^\n]*\])")
 
 

@@ -23,7 +23,7 @@ def locate(evidence: Evidence) -> list[tuple[str, str]]:
     functions = evidence.functions
     shown = Counter(part for f in functions for part in set(name_parts(f.qualname)))
     rarity = {part: math.log((1 + len(functions)) / count) for part, count in shown.items()}
-    issue, output = set(name_parts(evidence.issue + "\n" + evidence.notes)), set()
+    issue, output = set(name_parts(evidence.issue)), set()
     names = set(_NAME.findall(evidence.issue))
     for label, text in evidence.failing:
         output.update(name_parts(label))
@@ -49,7 +49,7 @@ def _reasons(
     reasons: list[tuple[float, str]] = []
     parts = set(name_parts(function.qualname))
     last = function.qualname.rpartition(".")[2]
-    shared = sum(rarity[p] for p in parts & issue) + 0.6 * sum(rarity[p] for p in (parts & output) - issue)
+    shared = math.fsum(rarity[p] for p in parts & issue) + 0.6 * math.fsum(rarity[p] for p in (parts & output) - issue)
     if shared:
         reasons.append((shared / math.sqrt(len(parts)), "shares words with the report"))
     if last in names and len(last) > 2:
@@ -69,5 +69,8 @@ def _reasons(
 def _wear(function: Function, evidence: Evidence) -> float:
     """Less for functions where edits were tried in vain, and for tests."""
     vain = sum(any(function.holds(*p) for p in t.places) and not t.improved for t in evidence.tried)
+    vain = max(vain, sum(count for place, count in evidence.worn.items() if function.holds(*place)))
+    if function.name in evidence.ruled_out:
+        vain += 4
     better = any(t.improved and any(function.holds(*p) for p in t.places) for t in evidence.tried)
     return 0.88**vain * (1.5 if better else 1.0) * (0.1 if is_test_file(function.path) else 1.0)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .fragment import Fragment, Located, Site, Splice
 
@@ -23,6 +24,8 @@ class Proposal:
     """The name that goes away, of a wrong-name edit."""
 
 
+_LARGE = 10**12
+"""Integers from here on are taken for masks and hashes, not counts."""
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, tuple[tuple[str, float], ...]]] = {
     ast.Lt: (r"<(?!=)", (("<=", 1.0), (">", 0.6), (">=", 0.6), ("!=", 0.2))),
     ast.LtE: (r"<=", (("<", 1.0), (">=", 0.6), (">", 0.6), ("==", 0.2))),
@@ -130,7 +133,7 @@ def _arithmetic(
 
 def _boolean(source: Fragment, node: ast.BoolOp) -> Iterator[Proposal]:
     old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-    pairs = zip(node.values, node.values[1:], strict=False)
+    pairs = pairwise(node.values)
     splices = [_between(source, a, b, rf"\b{old}\b", new) for a, b in pairs]
     found = tuple(s for s in splices if s)
     if found and len(found) == len(splices):
@@ -159,9 +162,9 @@ def _constant(source: Fragment, site: Site, node: ast.Constant, constants: froze
     for new, weight in others.items():
         if new != text:
             yield _one(source, node, "constant", weight, new)
-    if isinstance(value, int) and not isinstance(value, bool):
-        for new in (value + 1, value - 1):
-            yield _one(source, node, "off_by_one", 0.9, str(new) if new >= 0 else f"({new})")
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGE:
+        for number in (value + 1, value - 1):
+            yield _one(source, node, "off_by_one", 0.9, str(number) if number >= 0 else f"({number})")
 
 
 def _call(source: Fragment, node: ast.Call) -> Iterator[Proposal]:
@@ -207,9 +210,11 @@ def _off_by_one(source: Fragment, site: Site, node: ast.expr) -> Iterator[Propos
         yield from _shifted(source, node, 0.7 if length else 0.35)
     elif plain and isinstance(site.parent, ast.Subscript) and site.field == "slice":
         yield from _shifted(source, node, 0.6)
-    elif length or (plain and isinstance(site.parent, ast.Return) and not isinstance(node, ast.Call)):
-        yield from _shifted(source, node, 0.2)
-    elif plain and isinstance(site.parent, ast.Assign) and isinstance(node, (ast.Name, ast.Attribute)):
+    elif (
+        length
+        or (plain and isinstance(site.parent, ast.Return) and not isinstance(node, ast.Call))
+        or (plain and isinstance(site.parent, ast.Assign) and isinstance(node, (ast.Name, ast.Attribute)))
+    ):
         yield from _shifted(source, node, 0.2)
 
 

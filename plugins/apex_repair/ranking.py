@@ -27,8 +27,11 @@ PRIORS: Final[dict[str, float]] = {
 """Weight of each operator: small changes of conditions and bounds before anything that adds code. A
 matter of judgement, not of measurement on any suite."""
 
-UNLISTED: Final = 0.03
-"""Suspicion of a line that is not listed although others of its file are."""
+UNLISTED: Final = 0.3
+"""Suspicion of an unlisted line relative to the lowest listed: a list is cut short, so it says of the others
+only that they are no more suspicious."""
+ELSEWHERE: Final = 0.1
+"""The same in a file of which no line is listed."""
 TIE: Final = 0.1
 """Scores this close (as a fraction) are in the hands of the seed."""
 REPEAT: Final = 0.85
@@ -53,7 +56,8 @@ class Suspicion:
         listed = {line: s for (path, line), s in evidence.suspicion.items() if same_file(path, source.path)}
         if not evidence.suspicion:
             return {}
-        return {row: listed.get(source.first + row, UNLISTED) for row in range(len(source.lines))}
+        rest = min(evidence.suspicion.values()) * (UNLISTED if listed else ELSEWHERE)
+        return {row: listed.get(source.first + row, rest) for row in range(len(source.lines))}
 
     @staticmethod
     def _from_frames(source: Fragment, evidence: Evidence) -> dict[int, float]:
@@ -68,7 +72,7 @@ class Suspicion:
 
     def of(self, row: int, end_row: int) -> float:
         """Suspicion of some rows: that of the worst of them."""
-        return self._factor * max((self._rows.get(r, UNLISTED) for r in range(row, end_row + 1)), default=UNLISTED)
+        return self._factor * max((self._rows.get(r, 0.0) for r in range(row, end_row + 1)), default=0.0)
 
 
 def score(proposal: Proposal, suspicion: float, hints: Hints, random: Random) -> float:

@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice, product
 from random import Random
 
 from apex_framework.interfaces.prompting import Candidate, Edit, Kind, Prompt, tried_line
@@ -18,8 +19,14 @@ from .operators import Proposal, expression_edits
 from .ranking import REPEAT, Suspicion, score
 from .statements import guards, mined_returns, missing_returns
 
-_LOOKED_AT = 400
-"""Best proposals that are considered; the rest is never reached."""
+MOST_CANDIDATES = 20
+_LOOKED_AT = 600
+"""Best proposals that an answer may reach."""
+_WINDOW = 60
+"""Best proposals among which variety decides."""
+_PAIRS_PER_BASE = 12
+"""Pairs tried with one improving edit before another one is built upon."""
+_MARKS = frozenset(("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +44,12 @@ def repair(prompt: Prompt, evidence: Evidence, random: Random) -> list[Candidate
     hints = read_hints(evidence.text)
     ranked = [s for f in fragments for s in _scored(f, evidence, hints, random)]
     ranked.sort(key=lambda s: -s.score)
+    most = max(1, min(prompt.candidates, MOST_CANDIDATES))
+    seen = {t.key for t in evidence.tried}
+    base = _improving(ranked, evidence.tried)
     ranked = ranked[:_LOOKED_AT]
-    tried = {t.key for t in evidence.tried}
-    improved = [t for t in evidence.tried if t.improved]
-    base = _improving(ranked, improved)
-    most = max(1, min(prompt.candidates, 20))
-    found = list(_pairs(base, ranked, tried, most)) if base else []
-    return found or list(_singles(ranked, tried, most))
+    found = list(islice(_pairs(base, ranked, seen), max(1, most - 1))) if base else []
+    return found + list(islice(_singles(ranked, seen), most - len(found)))
 
 
 def proposals(source: Fragment, missing: frozenset[str]) -> Iterator[tuple[Site | None, Proposal]]:
@@ -87,19 +93,23 @@ def _key(candidate: Candidate) -> str:
     return normal(tried_line(candidate, "").rpartition(" | ")[0])
 
 
-def _singles(ranked: list[Scored], tried: set[str], most: int) -> Iterator[Candidate]:
+def _fits(candidate: Candidate) -> bool:
+    """Whether the candidate survives being written down: no line of it is a mark of the answer's form."""
+    lines = [line.rstrip() for e in candidate.edits for text in (e.search, e.replace) for line in text.split("\n")]
+    return _MARKS.isdisjoint(lines)
+
+
+def _singles(ranked: list[Scored], seen: set[str]) -> Iterator[Candidate]:
     """The best untried, with a view to variety: a line and operator already in the answer counts less."""
     left, taken = list(ranked), Counter[tuple[str, int, str]]()
-    seen = set(tried)
-    while left and most:
-        best = max(range(min(len(left), 4 * most + 20)), key=lambda i: left[i].score * REPEAT ** taken[_spot(left[i])])
+    while left:
+        best = max(range(min(len(left), _WINDOW)), key=lambda i: left[i].score * REPEAT ** taken[_spot(left[i])])
         chosen = left.pop(best)
         edit = chosen.source.apply(chosen.proposal.splices)
         candidate = Candidate((edit,), f"{chosen.proposal.operator}: {chosen.proposal.why}")
         key = _key(candidate)
-        if key not in seen and chosen.source.parses_with(edit):
+        if key not in seen and _fits(candidate) and chosen.source.parses_with(edit):
             taken[_spot(chosen)] += 1
-            most -= 1
             yield candidate
         seen.add(key)
 
@@ -108,51 +118,45 @@ def _spot(scored: Scored) -> tuple[str, int, str]:
     return scored.source.path, scored.source.first + scored.proposal.row, scored.proposal.operator
 
 
-def _improving(ranked: list[Scored], improved: list[Tried]) -> Scored | None:
-    """The proposal that raised the number of passing tests most, found again among the proposals."""
-    for tried in sorted(improved, key=lambda t: t.before - t.after):
-        for scored in ranked:
-            if scored.source.first + scored.proposal.splices[0].row == tried.places[0][1]:
+def _improving(ranked: list[Scored], tried: tuple[Tried, ...]) -> Scored | None:
+    """The single edit that raised the number of passing tests most and is not worn out as a base for pairs."""
+    for best in sorted((t for t in tried if t.improved and len(t.places) == 1), key=lambda t: t.before - t.after):
+        pairs = sum(best.places[0] in t.places and len(t.places) > 1 for t in tried)
+        for scored in ranked if pairs < _PAIRS_PER_BASE else ():
+            if scored.source.first + scored.proposal.splices[0].row == best.places[0][1]:
                 edit = scored.source.apply(scored.proposal.splices)
-                if _key(Candidate((edit,))) == tried.key:
+                if _key(Candidate((edit,))) == best.key:
                     return scored
     return None
 
 
-def _pairs(base: Scored, ranked: list[Scored], tried: set[str], most: int) -> Iterator[Candidate]:
+def _pairs(base: Scored, ranked: list[Scored], seen: set[str]) -> Iterator[Candidate]:
     """The improving edit together with a second one."""
     first = base.source.apply(base.proposal.splices)
-    seen = set(tried)
     for scored in ranked:
-        if not most:
-            return
         edits = _together(base, first, scored)
         if not edits:
             continue
         candidate = Candidate(edits, f"also {scored.proposal.operator}: {scored.proposal.why}")
         key = _key(candidate)
-        if key not in seen and all(
-            base.source.parses_with(e) for e in edits if e.path == base.source.path and _inside(base.source, e)
-        ):
-            most -= 1
+        last = edits[0] if len(edits) == 1 else scored.source.apply(scored.proposal.splices)
+        if key not in seen and _fits(candidate) and scored.source.parses_with(last):
             yield candidate
         seen.add(key)
 
 
-def _inside(source: Fragment, edit: Edit) -> bool:
-    return source.first <= edit.line < source.first + len(source.lines)
-
-
 def _together(base: Scored, first: Edit, other: Scored) -> tuple[Edit, ...]:
-    """Two edits as one candidate; empty when they touch the same text."""
-    if other.source is not base.source:
-        return first, other.source.apply(other.proposal.splices)
+    """Two edits as one candidate, the lower first so that the upper keeps its line; empty when they touch the same text."""
     mine, theirs = base.proposal.splices, other.proposal.splices
-    for a in mine:
-        for b in theirs:
+    second = other.source.apply(theirs)
+    if other.source is base.source:
+        for a, b in product(mine, theirs):
             if (a.row, a.column) <= (b.end_row, b.end_column) and (b.row, b.column) <= (a.end_row, a.end_column):
                 return ()
-    rows = {r for s in mine for r in range(s.row, s.end_row + 1)}
-    if rows.isdisjoint(r for s in theirs for r in range(s.row, s.end_row + 1)):
-        return first, other.source.apply(theirs)
-    return (base.source.apply(mine + theirs),)
+        if first.line <= _last(second) and second.line <= _last(first):
+            return (base.source.apply(mine + theirs),)
+    return tuple(sorted((first, second), key=lambda e: -e.line))
+
+
+def _last(edit: Edit) -> int:
+    return edit.line + edit.search.count("\n")

@@ -48,7 +48,7 @@ def overfit(removed: list[str], added: list[str], evidence: Evidence) -> str:
     """Why a change looks like one that fits only the tests, or nothing."""
     code = [x.strip() for x in added if x.strip() and not x.strip().startswith("#")]
     gone = [x.strip() for x in removed if x.strip() and not x.strip().startswith("#")]
-    if len(gone) > len(code) and (not code or code == ["pass"]):
+    if gone and code in ([], ["pass"]):
         return "it deletes code"
     if sum(x.startswith("except") for x in code) > sum(x.startswith("except") for x in gone):
         return "it swallows an exception"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .evidence import Evidence
+from .evidence import RULED_OUT, Evidence
 
 MOST_LINES = 8
 _WORN_OUT = 4
@@ -27,7 +27,7 @@ def summarize(evidence: Evidence) -> list[tuple[str, str]]:
     )
     worn = [name for name, count in per_function.most_common(4) if count >= _WORN_OUT]
     if worn:
-        lines.append(f"ruled out {', '.join(worn)}")
+        lines.append(RULED_OUT + ", ".join(worn))
     if evidence.failing:
         lines.append(f"still failing {', '.join(label or 'a test' for label, _ in evidence.failing[:3])}")
     if evidence.causes:

@@ -16,6 +16,7 @@ import sysconfig
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from .tokenizer import VOCABULARY, escape_token, split_pieces
@@ -77,7 +78,7 @@ def train(pieces: Counter[bytes], tokens: int) -> list[bytes]:
     pairs: Counter[tuple[bytes, bytes]] = Counter()
     where: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
     for number, (parts, count) in enumerate(words):
-        for pair in zip(parts, parts[1:], strict=False):
+        for pair in pairwise(parts):
             pairs[pair] += count
             where[pair].add(number)
     heap = [(-count, pair) for pair, count in pairs.items()]
@@ -92,7 +93,7 @@ def train(pieces: Counter[bytes], tokens: int) -> list[bytes]:
         changed: set[tuple[bytes, bytes]] = set()
         for number in where.pop(pair):
             parts, times = words[number]
-            for old in zip(parts, parts[1:], strict=False):
+            for old in pairwise(parts):
                 pairs[old] -= times
                 changed.add(old)
             i = 0
@@ -100,7 +101,7 @@ def train(pieces: Counter[bytes], tokens: int) -> list[bytes]:
                 if parts[i] == pair[0] and parts[i + 1] == pair[1]:
                     parts[i : i + 2] = [joined]
                 i += 1
-            for new in zip(parts, parts[1:], strict=False):
+            for new in pairwise(parts):
                 pairs[new] += times
                 where[new].add(number)
                 changed.add(new)
