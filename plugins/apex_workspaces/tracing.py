@@ -149,10 +149,10 @@ _EMPTY_LOOP = re.compile(rb"while\b[^\n]*:\s*(?:#[^\n]*\s*)*(?:pass|continue|\.\
 def compile_traceable(source: bytes, path: str) -> CodeType:
     """The source's code. Raises what ``compile`` raises.
 
-    Before Python 3.12 ``while True: pass`` is one instruction that jumps to itself and makes no line
-    events; there the body becomes a call that does nothing, so that the loop is counted like any other.
+    ``while True: pass`` is one instruction that jumps to itself and makes no line events: its body
+    becomes a call that does nothing, so that the loop is counted like any other.
     """
-    if sys.version_info < (3, 12) and _EMPTY_LOOP.search(source):
+    if _EMPTY_LOOP.search(source):
         module = _FillEmptyLoops().visit(ast.parse(source, path))
         return compile(ast.fix_missing_locations(module), path, "exec", dont_inherit=True)
     return compile(source, path, "exec", dont_inherit=True)
