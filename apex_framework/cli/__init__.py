@@ -8,7 +8,11 @@ from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("apex_framework.cli.config:config", "Show the settings in force and where each came from."),
+    "experiment": ("apex_framework.cli.experiment:experiment", "Ask whether a suite can show a difference at all."),
     "plugins": ("apex_framework.cli.plugins:plugins", "List plugins: what they bring, their status and load time."),
+    "resume": ("apex_framework.cli.resume:resume", "Go on with an interrupted run."),
+    "run": ("apex_framework.cli.run:run", "Run teams on tasks and compare their controllers: the main job."),
+    "train": ("apex_framework.cli.train:train", "Teach a controller on a suite's training split."),
 }
 """The kernel's commands, in alphabetical order. Plugins add theirs by the hook ``apex_commands``."""
 

@@ -18,20 +18,24 @@ LOG_LIMIT = 1_000_000
 """Bytes of the log of errors after which it is begun anew; the last one is kept as ``errors.log.1``."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run ``apex`` with these arguments; never raises."""
+def run(arguments: Sequence[str], command: click.Command | None = None, name: str = "apex") -> int:
+    """Run ``apex``, or another command that takes a Context, with these arguments; never raises."""
+    from .context import Context
     from .program import apex
 
     as_json = "--json" in arguments
     try:
-        result = apex.main(args=list(arguments), prog_name="apex", standalone_mode=False)
+        if command is None:
+            result = apex.main(args=list(arguments), prog_name=name, standalone_mode=False)
+        else:
+            result = command.main(args=list(arguments), prog_name=name, standalone_mode=False, obj=Context())
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except ApexError as error:
         _log(error)
         return _tell(error.code, error.cause, error.remedy, error.exit_status, as_json=as_json)
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "apex"
+        where = error.ctx.command_path if error.ctx else name
         return _tell("E0200", error.format_message(), f"see: {where} --help", 2, as_json=as_json)
     except click.FileError as error:
         return _tell("E0300", error.format_message(), "", 3, as_json=as_json)

@@ -45,6 +45,8 @@ class Plan:
     suite_digest: str
     tasks: tuple[PlannedTask, ...]
     arms: tuple[Arm, ...]
+    limit: int | None = None
+    """Tasks that were asked for; None for all of the split."""
     seeds: tuple[int, ...] = (0,)
     seed: int = 0
     """The run's seed: order of arms, and first of ``seeds``."""
@@ -103,7 +105,7 @@ class Plan:
             "suite": self.suite,
             "split": self.split,
             "suite_digest": self.suite_digest,
-            "limit": len(self.tasks),
+            "limit": self.limit,
             "real_time": self.real_time,
             "policies": dict(self.policies),
             **self.settings,
@@ -117,6 +119,7 @@ class Plan:
             "suite": self.suite,
             "split": self.split,
             "suite_digest": self.suite_digest,
+            "limit": self.limit,
             "tasks": [[task.id, task.cluster, task.family] for task in self.tasks],
             "arms": [arm.to_json() for arm in self.arms],
             "seeds": list(self.seeds),

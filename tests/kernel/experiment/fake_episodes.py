@@ -6,7 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from apex_framework.interfaces import EpisodeJob, EpisodeResult
+from apex_framework.interfaces import STAY, EpisodeContext, EpisodeJob, EpisodeResult, Observation, Outcome, Transition
+from apex_framework.plugins import load_plugins
 from apex_framework.ports import rng
 
 
@@ -98,3 +99,23 @@ def denied(job: EpisodeJob) -> EpisodeResult:
     """Refused every call."""
     result = work(job)
     return EpisodeResult(job.index, {**result.record, "calls": 0, "tokens": 0, "denied": 4, "success": False})
+
+
+def taught(job: EpisodeJob) -> EpisodeResult:
+    """An episode in which the real controller decides four times, with the transitions that it would learn from."""
+    catalog = load_plugins().catalog
+    controller = catalog.make("controller", job.arm["controller"], **job.arm["controller_options"])
+    topologies = tuple(job.arm["topologies"])
+    controller.begin(EpisodeContext("e", job.seed, topologies, 10_000, frozen=not job.run["explore"]))
+    result = work(job)
+    transitions, topology = [], ""
+    for step in range(4):
+        observation = Observation(
+            step, topology, topologies, steps_since_switch=step, headroom={"episode": 1 - step / 5}
+        )
+        decision = controller.decide(observation)
+        topology = topology if decision.action == STAY else decision.action
+        last = step == 3
+        outcome = Outcome(tokens=100 * step, terminal=last, success=last and bool(result.record["success"]))
+        transitions.append(Transition(observation, decision, outcome))
+    return EpisodeResult(job.index, result.record, transitions=tuple(transitions))

@@ -1,0 +1,88 @@
+"""``apex experiment --gate``: can this suite show a difference between topologies at all?"""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .context import Context
+from .options import base_arm, plugin_settings, setting_options, settings_from
+
+if TYPE_CHECKING:
+    from ..analysis import Gate
+    from ..experiment.plan import Plan
+
+REPEATS = 3
+"""Seeds of the static arms: what an oracle gains must exceed what three attempts gain."""
+
+
+@click.command()
+@click.option("--gate", is_flag=True, required=True, help="The informativeness gate, asked before any training.")
+@setting_options
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for its two runs; again: goes on.")
+@click.pass_obj
+def experiment(context: Context, gate: bool, out: Path, config_file: Path | None, **flags: Any) -> int:
+    """Run every static topology three times and every fixed phase schedule once, and print the gate's figures.
+
+    Exit status 5 when the gate is not passed.
+    """
+    from ..analysis import evaluate_gate, read_episodes
+    from ..experiment.arms import STATIC, default_arms
+    from ..experiment.manifest import DONE
+    from ..experiment.planning import make_plan
+    from .running import execute, open_folder
+
+    settings = settings_from(config_file, **flags)
+    base = base_arm(settings)
+    statics = [f"{STATIC}{topology}" for topology in base.topologies]
+    schedules = [f"schedule:{','.join(shapes)}" for shapes in product(base.topologies, repeat=3)]
+    for part, names, seeds in (("statics", statics, REPEATS), ("schedules", schedules, 1)):
+        plan = make_plan(
+            context.plugins,
+            default_arms(names, base, baselines=False),
+            suite=settings.suite,
+            split=settings.split,
+            limit=settings.episodes,
+            seeds=seeds,
+            seed=settings.seed,
+            real_time=settings.real_time,
+            settings=plugin_settings(context),
+        )
+        if (out / part / DONE).exists():
+            _require_done(out / part, plan)
+            continue
+        outcome = execute(context, open_folder(context, plan, out / part), settings.workers)
+        if not outcome.complete:
+            context.say(
+                f"interrupted: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on"
+            )
+            return outcome.exit_status
+    rows = [*read_episodes(out / "statics"), *read_episodes(out / "schedules")]
+    result = evaluate_gate(rows, statics=statics, schedules=schedules)
+    values = {"passed": result.passed, **dataclasses.asdict(result)}
+    context.emit(values, _text(result))
+    return 0 if result.passed else 5
+
+
+def _require_done(path: Path, plan: Plan) -> None:
+    from ..experiment.artifacts import read_plan
+
+    read_plan(path).require_same(plan)
+
+
+def _text(gate: Gate) -> str:
+    word = {True: "ok", False: "FAILED", None: "-"}
+    lines = []
+    for check in gate.checks:
+        value = "–" if check.value is None else f"{100 * check.value:.1f} %"
+        span = f" [{100 * check.interval.low:.1f}, {100 * check.interval.high:.1f}]" if check.interval else ""
+        wanted = f" (wanted: {check.wanted})" if check.wanted else ""
+        lines.append(f"{word[check.passed]:<7} {check.name}: {value}{span}{wanted}\n        {check.detail}".rstrip())
+    lines.append(
+        "gate passed" if gate.passed else "gate NOT passed: this suite cannot be relied on to show a difference"
+    )
+    return "\n".join(lines)

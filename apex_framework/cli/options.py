@@ -1,0 +1,87 @@
+"""Options that several commands share, and what they mean together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..episode.arm import Arm
+    from .context import Context
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHARED = [
+    click.option("--suite", metavar="SUITE[/SPLIT]", help="Tasks to work on: mini/dev."),
+    click.option("--episodes", type=int, metavar="N", help="Tasks per arm."),
+    click.option("--topology-set", metavar="A,B,…", help="Topologies to choose from: star,chain,flat."),
+    click.option("--team", help="Who works together: swe."),
+    click.option(
+        "--backend", metavar="NAME|ROLE=NAME,…", help="Source of answers, for all or per role: coder=x,*=repair."
+    ),
+    click.option("--budget", type=int, metavar="TOKENS", help="Tokens per episode."),
+    click.option("--seed", type=int, help="Seed of everything random."),
+    click.option("--workers", type=int, help="Processes that run episodes."),
+    click.option("--candidates", type=int, metavar="K", help="Edits per repair answer."),
+    click.option("--lane", help="Order of service in front of an agent."),
+    click.option("--transport", help="Way of messages between agents."),
+    click.option("--on-busy", metavar="drain|migrate", help="At a switch, what happens to messages for a busy agent."),
+    click.option("--dwell", type=int, metavar="STEPS", help="Steps that a topology lasts at least."),
+    click.option("--cooldown", type=int, metavar="STEPS", help="Steps without a switch after a switch."),
+    click.option("--real-time", is_flag=True, default=None, help="The machine's clock instead of virtual time."),
+    click.option("--config", "config_file", type=click.Path(path_type=Path), help="A file instead of apex.toml."),
+]
+
+
+def setting_options(command: F) -> F:
+    """Add the options that set an arm and its tasks."""
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+def settings_from(config_file: Path | None, **flags: Any) -> Settings:
+    """Settings in force with these flags; ``suite/split`` is taken apart. Raises ConfigError."""
+    from ..config import load_settings
+
+    settings = load_settings(flags, config=config_file).settings
+    suite, slash, split = settings.suite.partition("/")
+    if slash:
+        from ..errors import ConfigError
+
+        if split not in ("train", "dev", "test"):
+            raise ConfigError(f"suite {suite!r} has no split {split!r}", "known: train, dev, test")
+        settings = settings.model_copy(update={"suite": suite, "split": split})
+    return settings
+
+
+def base_arm(settings: Settings) -> Arm:
+    """What all arms of a command have in common."""
+    from ..episode.arm import Arm
+
+    return replace(
+        Arm("base"),
+        team=settings.team,
+        topologies=tuple(settings.topology_set),
+        backends=dict(settings.backend),
+        lane=settings.lane,
+        transport=settings.transport,
+        scopes=tuple(settings.scopes),
+        budget=settings.budget,
+        candidates=settings.candidates,
+        dwell=settings.dwell,
+        cooldown=settings.cooldown,
+        quiesce_deadline_ms=settings.quiesce_deadline_ms,
+        on_busy=settings.on_busy,
+    )
+
+
+def plugin_settings(context: Context) -> dict[str, Any]:
+    """How worker processes load plugins: as this one did."""
+    settings: dict[str, Any] = {"blocked": sorted(context.block)} if context.block else {}
+    return {**settings, "safe_mode": True} if context.safe_mode else settings

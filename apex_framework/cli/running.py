@@ -1,0 +1,167 @@
+"""Carrying out a plan for a command: folder, progress, interruption, result."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import BudgetTooSmallError
+from ..experiment.artifacts import RunFolder
+from ..experiment.manifest import DONE
+from ..experiment.plan import Plan
+from ..experiment.resume import RUNS, reopen_same
+from ..experiment.run import Runner, RunOutcome
+
+if TYPE_CHECKING:
+    from ..events import Event
+    from .context import Context
+
+SECONDS_PER_EPISODE = 0.5
+"""Assumed of one worker where no earlier run tells."""
+
+
+def open_folder(context: Context, plan: Plan, out: Path | None) -> RunFolder:
+    """A new run folder, or the unfinished one at ``out``. Raises RunFolderError, PlanChangedError."""
+    if out is not None and (out / "run.json").exists() and not (out / DONE).exists():
+        return reopen_same(out, context.plugins, plan)
+    if out is None:
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        out = RUNS / f"{stamp}-{plan.digest[:6]}"
+    return RunFolder.create(out, plan, command=" ".join(["apex", *sys.argv[1:]]))
+
+
+def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
+    """Run what is left of a folder's plan with progress on stderr. Raises BudgetTooSmallError; then a new folder is gone."""
+    from ..episode.episode import run_episode
+    from .progress import progress_on
+
+    plugins, fresh = context.plugins, not folder.records
+    executor = plugins.catalog.make("executor", "local")
+
+    def interrupted() -> None:
+        context.say("finishing the episodes in flight (30 s at most); Ctrl-C again stops at once")
+
+    with folder, progress_on(context.console, folder, workers) as progress:
+
+        def notify(event: Event) -> None:
+            progress.take(event)
+            plugins.notify(event)
+
+        runner = Runner(folder, executor, run_episode, workers=workers, notify=notify, on_interrupt=interrupted)
+        try:
+            return runner.run()
+        except BudgetTooSmallError:
+            if fresh:
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+
+
+def carry_out(context: Context, folder: RunFolder, workers: int) -> int:
+    """Run, report, and return the exit status."""
+    outcome = execute(context, folder, workers)
+    path = folder.path
+    if not outcome.complete:
+        context.say(f"interrupted: {outcome.finished} of {outcome.planned} episodes are safe\n  apex resume {path}")
+        if context.json:
+            context.emit({"run": str(path), "finished": outcome.finished, "planned": outcome.planned})
+        return outcome.exit_status
+    tell(context, path)
+    if outcome.infrastructure:
+        reason = next(r["reason"] for r in folder.records.values() if r["status"] == "infrastructure")
+        context.say(
+            f"warning: {outcome.infrastructure} of {outcome.planned} episodes could not be run; the first: {reason}"
+        )
+    return outcome.exit_status
+
+
+def tell(context: Context, path: Path) -> None:
+    """The result on stdout, and the readable reports in the folder."""
+    catalog = context.plugins.catalog
+    text = ""
+    (path / "report").mkdir(exist_ok=True)
+    for name in ("table", "markdown"):
+        if name in catalog.names("report"):
+            report = catalog.make("report", name)
+            rendered = report.render((path,))
+            (path / "report" / f"report{report.suffix or '.txt'}").write_text(rendered, encoding="utf-8")
+            text = text or rendered
+    context.emit(summary(path) if context.json else {}, f"{text.rstrip()}\n\nrun folder: {path}".lstrip())
+
+
+def summary(path: Path) -> dict[str, object]:
+    """The result as one object: arms, lifts and verdicts, every number made from the folder's files."""
+    from ..analysis import answer_runs
+
+    found = answer_runs([path])
+    return {
+        "run": str(path),
+        "suite": f"{found.run.suite}/{found.run.split}",
+        "suite_digest": found.run.suite_digest,
+        "level": found.run.level,
+        "exploratory": found.exploratory,
+        "arms": [dataclasses.asdict(arm) for arm in found.arms],
+        "lifts": [dataclasses.asdict(lift) for lift in found.lifts],
+        "verdicts": [dataclasses.asdict(verdict) for verdict in found.verdicts],
+        "verdict": found.verdicts[0].word if found.verdicts else None,
+        "next_command": found.next_command,
+    }
+
+
+def show_plan(context: Context, plan: Plan, workers: int) -> None:
+    """What would be run: size, tokens, time, and the smallest lift that it could detect."""
+    from ..analysis.power import plan_power
+
+    power = plan_power(len(plan.tasks))
+    seconds, source = _seconds_per_episode(plan)
+    expected = plan.size * seconds / max(1, workers)
+    lift = (
+        "more than this many tasks can show"
+        if power.detectable_lift is None
+        else f"{100 * power.detectable_lift:.0f} pp"
+    )
+    values = {
+        "suite": f"{plan.suite}/{plan.split}",
+        "arms": [arm.name for arm in plan.arms],
+        "tasks": len(plan.tasks),
+        "seeds": len(plan.seeds),
+        "episodes": plan.size,
+        "tokens_at_most": plan.token_bound,
+        "expected_seconds": round(expected, 1),
+        "expected_from": source,
+        "detectable_lift": power.detectable_lift,
+        "assumed_discordance": power.discordance,
+        "level": plan.level,
+        "digest": plan.digest,
+    }
+    lines = [
+        f"{plan.suite}/{plan.split}, evidence level {plan.level}, plan {plan.digest[:12]}",
+        f"arms      {len(plan.arms)}: {', '.join(arm.name for arm in plan.arms)}",
+        f"episodes  {plan.size:,} = {len(plan.arms)} arms x {len(plan.tasks)} tasks x {len(plan.seeds)} seeds",
+        f"tokens    at most {plan.token_bound:,}",
+        f"time      about {expected:.0f} s with {workers} workers ({source})",
+        f"lift      detectable with 80 % power: {lift} ({100 * power.discordance:.0f} % discordant tasks assumed)",
+    ]
+    context.emit(values, "\n".join(lines))
+
+
+def _seconds_per_episode(plan: Plan) -> tuple[float, str]:
+    """Mean wall time per episode of the latest finished run of the same suite, or the assumption."""
+    from ..analysis.episodes import read_lines
+    from ..errors import ArtifactError
+    from ..experiment.artifacts import read_plan
+
+    for path in sorted((p.parent for p in RUNS.glob("*/DONE")), key=lambda p: p.name, reverse=True)[:5]:
+        try:
+            earlier = read_plan(path)
+            times = [float(row["wall_ms"]) / 1000 for row in read_lines(path / "episodes.jsonl") if "wall_ms" in row]
+        except (ArtifactError, ValueError) as error:
+            logging.getLogger(__name__).debug("%s tells no times: %s", path, error)
+            continue
+        if earlier.suite == plan.suite and earlier.arms[0].backends == plan.arms[0].backends and times:
+            return sum(times) / len(times), f"as in {path}"
+    return SECONDS_PER_EPISODE, "assumed"

@@ -1,0 +1,110 @@
+"""Making a plan out of what is installed here."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .. import __version__
+from ..analysis import checkpoint_digest
+from ..catalog import Catalog
+from ..episode.arm import Arm
+from ..episode.workshop import make_suite
+from ..errors import BudgetTooSmallError, ConfigError
+from ..interfaces import EpisodeContext, LLMBackend, Trainable
+from ..plugins import Plugins
+from .arms import check_names
+from .plan import Plan, choose_tasks
+
+SMALLEST_BUDGET = 200
+"""Tokens below which no role's shortest prompt and answer can be paid."""
+
+
+def make_plan(
+    plugins: Plugins,
+    arms: Sequence[Arm],
+    *,
+    suite: str,
+    split: str,
+    limit: int | None,
+    seeds: int = 1,
+    seed: int = 0,
+    real_time: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Check every name, make the suite's tasks, and write down all that decides the result.
+
+    Raises UnknownNameError, MissingExtraError, ConfigError, BudgetTooSmallError, SuiteError.
+    """
+    catalog = plugins.catalog
+    if seeds < 1:
+        raise ConfigError(f"--seeds {seeds}: at least one is needed")
+    if split not in ("train", "dev", "test"):
+        raise ConfigError(f"unknown split {split!r}", "known: train, dev, test")
+    catalog.entry("suite", suite)
+    for arm in arms:
+        check_names(arm, catalog)
+        if arm.budget < SMALLEST_BUDGET:
+            raise BudgetTooSmallError(
+                f"{arm.budget} tokens cannot pay for one call", f"give at least --budget {SMALLEST_BUDGET}"
+            )
+    policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
+    made = make_suite(catalog, suite, limit)
+    tasks = choose_tasks(made.tasks(split), limit)
+    return Plan(
+        suite=suite,
+        split=split,
+        suite_digest=made.digest,
+        tasks=tasks,
+        limit=limit,
+        arms=tuple(arms),
+        seeds=tuple(range(seed, seed + seeds)),
+        seed=seed,
+        level=evidence_level(arms, catalog),
+        real_time=real_time,
+        settings=dict(settings or {}),
+        policies=policies,
+        versions=versions(plugins),
+    )
+
+
+def replan(plan: Plan, plugins: Plugins) -> Plan:
+    """The same run, planned again with what is installed now: equal when it can be resumed."""
+    return make_plan(
+        plugins,
+        plan.arms,
+        suite=plan.suite,
+        split=plan.split,
+        limit=plan.limit,
+        seeds=len(plan.seeds),
+        seed=plan.seed,
+        real_time=plan.real_time,
+        settings=plan.settings,
+    )
+
+
+def policy_digest(arm: Arm, catalog: Catalog) -> str:
+    """Digest of what the arm's controller has learned, given or shipped; empty for one that cannot learn.
+
+    Beginning an episode also shows whether the controller fits the arm's topologies. Raises ConfigError, ArtifactError.
+    """
+    controller = catalog.make("controller", arm.controller, **arm.controller_options)
+    controller.begin(EpisodeContext("plan", 0, arm.topologies, arm.budget, arm.dwell, frozen=not arm.online))
+    return checkpoint_digest(controller.save()) if isinstance(controller, Trainable) else ""
+
+
+def evidence_level(arms: Iterable[Arm], catalog: Catalog) -> str:
+    """L4 with a live model, L3 with replayed answers, L2 with solvers that are no language models."""
+    names = {name for arm in arms for name in arm.backends.values()}
+    if "replay" in names:
+        return "L3"
+    options = {name: arm.backend_options for arm in arms for name in arm.backends.values()}
+    backends: list[LLMBackend] = [catalog.make("llm_backend", name, **options[name]) for name in sorted(names)]
+    return "L4" if any(backend.capabilities.is_llm for backend in backends) else "L2"
+
+
+def versions(plugins: Plugins) -> dict[str, str]:
+    """APEX, Python, and every distribution that brought a plugin."""
+    found = {p.distribution: p.version for p in plugins.report.plugins if p.distribution and p.status != "blocked"}
+    return {**found, "apex-framework": __version__, "python": platform.python_version()}

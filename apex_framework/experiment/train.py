@@ -1,0 +1,158 @@
+"""Training a controller: rounds of episodes under one fixed policy, updates at the barrier in plan order.
+
+Neither the number of workers nor their speed changes what is learned: every episode of a round meets the policy as
+it was when the round began, and the updates of a round are applied in the order of the plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..analysis import write_checkpoint
+from ..catalog import Catalog
+from ..episode.arm import Arm
+from ..errors import ConfigError, RuntimeFault
+from ..interfaces import Checkpoint, EpisodeContext, EpisodeJob, EpisodeResult, Executor, Trainable, Transition
+from ..ports import rng
+from .run import Work
+
+
+@dataclass(frozen=True)
+class Training:
+    """What to train, on what, for how long."""
+
+    arm: Arm
+    """The controller that learns, with its options; the rest of the setting is the same for all episodes."""
+    tasks: tuple[str, ...]
+    episodes: int
+    seed: int = 0
+    round: int = 16
+    """Episodes that share one policy."""
+    warm_start: int = 0
+    """First episodes in which ``teacher`` acts and the controller only learns from it."""
+    teacher: str = "phase_heuristic"
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of every job, as in a plan."""
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1 or self.round < 1 or not self.tasks:
+            raise ConfigError("training needs at least one task, one episode and one episode per round")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One point of the learning curve; shares and means are over the round's episodes."""
+
+    round: int
+    episodes: int
+    """Episodes so far."""
+    teacher: bool
+    """Whether any episode of the round was acted by the teacher."""
+    success: float
+    tokens: float
+    denied: float
+    """Share of episodes with a refused call."""
+    switches: float
+    infrastructure: int
+    reward: Mapping[str, float]
+    """Mean of every part of the reward per episode, where the controller tells them."""
+
+
+class Trainer:
+    """Trains by ``rounds()``; afterwards ``checkpoint`` is the learned state."""
+
+    def __init__(
+        self, training: Training, catalog: Catalog, executor: Executor, work: Work, *, workers: int = 1
+    ) -> None:
+        """Raises ConfigError when the controller cannot be trained."""
+        arm = training.arm
+        made = catalog.make("controller", arm.controller, **{"policy": "none", **arm.controller_options})
+        if not isinstance(made, Trainable):
+            raise ConfigError(f"controller {arm.controller!r} cannot be trained", "bandit_v1 can")
+        self._training = training
+        self._controller = made
+        self._learner: Any = made
+        self._executor = executor
+        self._work = work
+        self._workers = workers
+        self._learner.begin(self._context("untrained", training.seed))
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The state as learned so far."""
+        return self._controller.save()
+
+    def rounds(self) -> Iterator[Round]:
+        """Train, one round per item. Raises RuntimeFault when no episode of a round could be run."""
+        with tempfile.TemporaryDirectory(prefix="apex-train-") as folder, contextlib.ExitStack() as stack:
+            if isinstance(self._executor, contextlib.AbstractContextManager):
+                stack.enter_context(self._executor)
+            for number, keys in enumerate(self._schedule()):
+                policy = Path(folder) / f"round-{number}.npz"
+                write_checkpoint(policy, self.checkpoint)
+                jobs = [self._job(index, task, seed, policy) for index, task, seed in keys]
+                results = sorted(
+                    self._executor.run(iter(jobs), self._work, workers=self._workers), key=lambda result: result.index
+                )
+                yield self._learn(number, results)
+
+    def _schedule(self) -> Iterator[list[tuple[int, str, int]]]:
+        """Rounds of (index, task, seed); every pass over the tasks has an order and a seed of its own."""
+        t = self._training
+        order: list[tuple[int, str, int]] = []
+        lap = 0
+        while len(order) < t.episodes:
+            tasks = list(t.tasks)
+            rng("train-order", t.seed, lap).shuffle(tasks)
+            order += [(len(order) + i, task, t.seed * 1_000 + lap) for i, task in enumerate(tasks)]
+            lap += 1
+        for start in range(0, t.episodes, t.round):
+            yield order[start : min(start + t.round, t.episodes)]
+
+    def _job(self, index: int, task: str, seed: int, policy: Path) -> EpisodeJob:
+        t = self._training
+        if index < t.warm_start:
+            arm = replace(t.arm, controller=t.teacher, controller_options={})
+        else:
+            arm = replace(t.arm, controller_options={**t.arm.controller_options, "policy": str(policy)})
+        return EpisodeJob(index, arm.to_json(), task, seed, {**t.run, "explore": True, "transitions": True})
+
+    def _learn(self, number: int, results: Sequence[EpisodeResult]) -> Round:
+        infrastructure = [r for r in results if r.record["status"] == "infrastructure"]
+        if len(infrastructure) == len(results):
+            raise RuntimeFault(f"no episode of round {number} could be run: {infrastructure[0].record['reason']}")
+        reward: dict[str, float] = {}
+        for result in results:
+            context = self._context(f"train/{result.index}", int(result.record["seed"]))
+            self._learner.begin(context)
+            for transition in result.transitions:
+                for name, part in self._parts(transition, context).items():
+                    reward[name] = reward.get(name, 0.0) + part
+                self._learner.learn(transition)
+        records = [r.record for r in results if r not in infrastructure]
+        count = len(records)
+        return Round(
+            round=number,
+            episodes=results[-1].index + 1,
+            teacher=results[0].index < self._training.warm_start,
+            success=sum(bool(r["success"]) for r in records) / count,
+            tokens=sum(int(r["tokens"]) for r in records) / count,
+            denied=sum(bool(r["denied"]) for r in records) / count,
+            switches=sum(int(r["switches"]) for r in records) / count,
+            infrastructure=len(infrastructure),
+            reward={name: total / count for name, total in sorted(reward.items())},
+        )
+
+    def _parts(self, transition: Transition, context: EpisodeContext) -> Mapping[str, float]:
+        tell = getattr(self._learner, "reward_parts", None)
+        parts: Mapping[str, float] = tell(transition, context) if tell else {}
+        return parts
+
+    def _context(self, episode: str, seed: int) -> EpisodeContext:
+        arm = self._training.arm
+        return EpisodeContext(episode, seed, arm.topologies, arm.budget, arm.dwell, frozen=False)
