@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from .catalog import Catalog, Entry, Owner, checked_entry
-from .errors import PluginError, UnknownNameError
+from .errors import NameTakenError, PluginError, UnknownNameError
 from .hookspecs import KINDS, PROJECT, ApexSpec
 from .timelimit import TimeLimitExceeded, time_limit
 
@@ -178,7 +178,7 @@ class _Loader:
             if plugin is not None and self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
             if strict:
-                if isinstance(cause, PluginError):
+                if isinstance(cause, NameTakenError):
                     raise cause
                 raise PluginError(
                     f"plugin {owner} is broken: {error}", f"leave it out: -p no:{owner.plugin}"
@@ -193,7 +193,7 @@ class _Loader:
         if self._manager.has_plugin(owner.plugin):
             raise PluginError(f"a plugin named {owner.plugin!r} is loaded already")
         if not isinstance(plugin, ApexSpec):
-            raise PluginError(f"'plugin' is a {type(plugin).__name__}, not an instance of a subclass of ApexSpec")
+            raise PluginError(f"'plugin' is of type {type(plugin).__name__}, not an instance of a subclass of ApexSpec")
         _refuse_typos(type(plugin))
         self._manager.register(plugin, owner.plugin)
         self._manager.check_pending()
@@ -214,9 +214,8 @@ def _refuse_typos(cls: type[ApexSpec]) -> None:
         if not name.startswith("apex_"):
             continue
         if name not in _HOOKS:
-            raise PluginError(
-                str(UnknownNameError("hook", name, _HOOKS)), UnknownNameError("hook", name, _HOOKS).remedy
-            )
+            unknown = UnknownNameError("hook", name, _HOOKS)
+            raise PluginError(f"{unknown}, {unknown.remedy}")
         if getattr(cls, name) is not getattr(ApexSpec, name) and not hasattr(getattr(cls, name), f"{PROJECT}_impl"):
             raise PluginError(f"{name} is not marked with @hookimpl")
 
