@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .intervals import Interval
@@ -33,8 +34,16 @@ def cluster_sums(values: Sequence[float], clusters: Sequence[str]) -> tuple[NDAr
 def mean_interval(
     values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, confidence: float = 0.95
 ) -> Interval:
-    """BCa over clusters; sign flips under 30 clusters. The values must not all be equal."""
-    if len(set(clusters)) < FEW_CLUSTERS:
+    """BCa over clusters; sign flips under 30 clusters. The values must not all be equal.
+
+    When the means of all clusters are equal, clusters tell nothing about uncertainty (every resample would give the
+    same mean) and the values are resampled one by one.
+    """
+    sums, sizes = cluster_sums(values, clusters)
+    if len(set((sums / sizes).round(12).tolist())) == 1:
+        alone = bca_interval(values, [str(i) for i in range(len(values))], seed=seed, confidence=confidence)
+        return replace(alone, method=f"BCa over {len(values)} values; their {len(sums)} clusters do not differ")
+    if len(sums) < FEW_CLUSTERS:
         return sign_flip_interval(values, clusters, seed=seed, confidence=confidence)
     return bca_interval(values, clusters, seed=seed, confidence=confidence)
 
