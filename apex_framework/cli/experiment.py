@@ -25,7 +25,7 @@ REPEATS = 3
 @setting_options
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for its two runs; again: goes on.")
 @click.pass_obj
-def experiment(context: Context, gate: bool, out: Path, config_file: Path | None, **flags: Any) -> int:
+def experiment(context: Context, /, gate: bool, out: Path, config_file: Path | None, **flags: Any) -> int:
     """Run every static topology three times and every fixed phase schedule once, and print the gate's figures.
 
     Exit status 5 when the gate is not passed.

@@ -13,7 +13,7 @@ from .context import Context
 @click.argument("path", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option("--workers", type=int, default=2, show_default=True, help="Processes that run episodes.")
 @click.pass_obj
-def resume(context: Context, path: Path | None, workers: int) -> int:
+def resume(context: Context, /, path: Path | None, workers: int) -> int:
     """Go on with an interrupted run: the latest under runs/, or RUN. Finished episodes are not run again.
 
     Refused when the suite, the policies, the plugins or their versions are not those that the run was begun with.

@@ -29,6 +29,7 @@ from .options import base_arm, plugin_settings, setting_options, settings_from
 @click.pass_obj
 def run(
     context: Context,
+    /,
     others: tuple[str, ...],
     policy: str | None,
     seeds: int,

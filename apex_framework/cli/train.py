@@ -32,6 +32,7 @@ WARM_SHARE = 0.2
 @click.pass_obj
 def train(
     context: Context,
+    /,
     controller: str,
     round_size: int,
     warm_start: int | None,
@@ -54,7 +55,7 @@ def train(
     flags["suite"] = flags["suite"] or "mini/train"
     episodes = flags.pop("episodes") or 200
     settings = settings_from(config_file, **flags)
-    arm = dataclasses.replace(arm_named(controller, base_arm(settings)), controller_options={"policy": "none"})
+    arm = arm_named(controller, base_arm(settings))
     plan = make_plan(
         context.plugins,
         [arm, arm_named(teacher, base_arm(settings))],

@@ -17,9 +17,21 @@ from ..analysis import write_checkpoint
 from ..catalog import Catalog
 from ..episode.arm import Arm
 from ..errors import ConfigError, RuntimeFault
-from ..interfaces import Checkpoint, EpisodeContext, EpisodeJob, EpisodeResult, Executor, Trainable, Transition
+from ..interfaces import (
+    Checkpoint,
+    Controller,
+    EpisodeContext,
+    EpisodeJob,
+    EpisodeResult,
+    Executor,
+    Trainable,
+    Transition,
+)
 from ..ports import rng
 from .run import Work
+
+UNTRAINED = "none"
+"""Value of a controller's option ``policy`` that declines the shipped one."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +83,15 @@ class Trainer:
     ) -> None:
         """Raises ConfigError when the controller cannot be trained."""
         arm = training.arm
-        made = catalog.make("controller", arm.controller, **{"policy": "none", **arm.controller_options})
-        if not isinstance(made, Trainable):
+        if not isinstance(catalog.make("controller", arm.controller, **arm.controller_options), Trainable):
             raise ConfigError(f"controller {arm.controller!r} cannot be trained", "bandit_v1 can")
+        learner: Controller = catalog.make(
+            "controller", arm.controller, **{"policy": UNTRAINED, **arm.controller_options}
+        )
+        assert isinstance(learner, Trainable)
         self._training = training
-        self._controller = made
-        self._learner: Any = made
+        self._learner: Controller = learner
+        self._state: Trainable = learner
         self._executor = executor
         self._work = work
         self._workers = workers
@@ -85,7 +100,7 @@ class Trainer:
     @property
     def checkpoint(self) -> Checkpoint:
         """The state as learned so far."""
-        return self._controller.save()
+        return self._state.save()
 
     def rounds(self) -> Iterator[Round]:
         """Train, one round per item. Raises RuntimeFault when no episode of a round could be run."""

@@ -23,6 +23,7 @@ from ..cli.options import base_arm, settings_from
 @click.pass_obj
 def evaluate(
     context: Context,
+    /,
     split: str,
     episodes: int,
     budget: int,

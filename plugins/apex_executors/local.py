@@ -89,8 +89,8 @@ class LocalExecutor:
         nearest = min(flight.deadline for flight in flights.values())
         ready = wait([flight.worker.connection for flight in flights.values()], max(0.0, nearest - time.monotonic()))
         results: list[EpisodeResult] = []
-        for connection in ready:
-            flight = flights.pop(connection)
+        for arrived in ready:
+            flight = flights.pop(arrived)
             result = flight.worker.receive()
             if result is not None:
                 idle.append(flight.worker)

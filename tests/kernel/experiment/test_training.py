@@ -1,0 +1,66 @@
+"""Training: updates at the barrier, in plan order, whatever the workers; the teacher acts first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+from apex_executors.local import LocalExecutor
+
+from apex_framework.analysis import checkpoint_bytes
+from apex_framework.catalog import Catalog
+from apex_framework.episode.arm import Arm
+from apex_framework.errors import ConfigError, RuntimeFault
+from apex_framework.experiment.train import Round, Trainer, Training
+from apex_framework.plugins import load_plugins
+
+TRAINING = Training(
+    arm=Arm("bandit_v1", controller="bandit_v1"), tasks=("a", "b", "c", "d", "e"), episodes=12, round=5, warm_start=5
+)
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_plugins().catalog
+
+
+def trained(training: Training, catalog: Catalog, work: ModuleType, workers: int = 1) -> tuple[bytes, list[Round]]:
+    trainer = Trainer(training, catalog, LocalExecutor(), work.taught, workers=workers)
+    rounds = list(trainer.rounds())
+    return checkpoint_bytes(trainer.checkpoint), rounds
+
+
+def test_the_same_seed_gives_the_same_bytes_with_one_and_two_workers(
+    catalog: Catalog, fake_episodes: ModuleType
+) -> None:
+    one, curve = trained(TRAINING, catalog, fake_episodes)
+    two, other = trained(TRAINING, catalog, fake_episodes, workers=2)
+    assert one == two
+    assert curve == other
+    assert [r.episodes for r in curve] == [5, 10, 12]
+    assert [r.teacher for r in curve] == [True, False, False]
+    assert set(curve[0].reward) >= {"tokens", "terminal"}
+    assert trained(replace(TRAINING, seed=1), catalog, fake_episodes)[0] != one
+
+
+def test_every_pass_over_the_tasks_has_an_order_and_a_seed_of_its_own(
+    catalog: Catalog, fake_episodes: ModuleType
+) -> None:
+    trainer = Trainer(replace(TRAINING, episodes=10), catalog, LocalExecutor(), fake_episodes.taught)
+    keys = [(task, seed) for round_ in trainer._schedule() for _, task, seed in round_]
+    assert sorted(task for task, _ in keys[:5]) == sorted(task for task, _ in keys[5:]) == list("abcde")
+    assert {seed for _, seed in keys[:5]} == {0}
+    assert {seed for _, seed in keys[5:]} == {1}
+
+
+def test_what_cannot_learn_is_refused(catalog: Catalog, fake_episodes: ModuleType) -> None:
+    training = replace(TRAINING, arm=Arm("static", controller="static"))
+    with pytest.raises(ConfigError, match="cannot be trained"):
+        Trainer(training, catalog, LocalExecutor(), fake_episodes.taught)
+
+
+def test_a_round_without_a_single_episode_is_an_error(catalog: Catalog, fake_episodes: ModuleType) -> None:
+    trainer = Trainer(TRAINING, catalog, LocalExecutor(), fake_episodes.raising)
+    with pytest.raises(RuntimeFault, match="no luck"):
+        next(trainer.rounds())
