@@ -1,0 +1,1 @@
+"""``mini``: differential tests on standard-library modules with injected faults."""
