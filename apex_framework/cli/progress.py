@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..analysis.intervals import wilson
 from ..events import EpisodeFinished, EpisodeStarted, Event
@@ -38,9 +39,9 @@ class Tally:
     switches: int = 0
     failed: int = 0
 
-    def add(self, record: object) -> None:
+    def add(self, record: Mapping[str, Any]) -> None:
         """Count one finished episode."""
-        get = record.get  # type: ignore[attr-defined]  # records are mappings
+        get = record.get
         self.done += 1
         if get("status") == "infrastructure":
             self.failed += 1
@@ -66,6 +67,8 @@ class Count:
     begun: float = field(default_factory=time.monotonic)
     before: int = 0
     """Episodes that were finished when the run was opened."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """The live table is drawn by a thread of its own."""
 
     @classmethod
     def of(cls, folder: RunFolder) -> Count:
@@ -78,11 +81,12 @@ class Count:
 
     def take(self, event: Event) -> None:
         """Count one event."""
-        if isinstance(event, EpisodeStarted):
-            self.flying[event.episode_id] = time.monotonic()
-        elif isinstance(event, EpisodeFinished):
-            self.flying.pop(event.episode_id, None)
-            self.arms[str(event.record["arm"])].add(event.record)
+        with self.lock:
+            if isinstance(event, EpisodeStarted):
+                self.flying[event.episode_id] = time.monotonic()
+            elif isinstance(event, EpisodeFinished):
+                self.flying.pop(event.episode_id, None)
+                self.arms[str(event.record["arm"])].add(event.record)
 
     @property
     def done(self) -> int:
@@ -134,7 +138,8 @@ def progress_on(console: Console, folder: RunFolder, workers: int) -> Iterator[P
 
     class View:
         def __rich__(self) -> Table:
-            return table(count, workers)
+            with count.lock:
+                return table(count, workers)
 
     with Live(View(), console=console, refresh_per_second=4, transient=True):
         yield count

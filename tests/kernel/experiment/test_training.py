@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
-from apex_executors.local import LocalExecutor
 
+from apex_executors.local import LocalExecutor
 from apex_framework.analysis import checkpoint_bytes
 from apex_framework.catalog import Catalog
 from apex_framework.episode.arm import Arm
