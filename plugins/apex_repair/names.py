@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from .fragment import Fragment, Site
-from .operators import Proposal
+from .proposal import Proposal
 
 _MOST = 6
 """Replacements proposed per name."""

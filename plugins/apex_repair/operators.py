@@ -1,28 +1,15 @@
-"""Single edits of expressions: comparison, off-by-one, operator, constant, argument swap, boundary slice, negation."""
+"""Single edits of expressions: comparison, arithmetic and boolean operator, constant, argument swap, negation."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
+from .bounds import off_by_one, shifted, subscript_edits
 from .fragment import Fragment, Located, Site, Splice
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A possible edit: where, by which operator, and how likely among those of its operator (0 to 1)."""
-
-    row: int
-    splices: tuple[Splice, ...]
-    operator: str
-    weight: float
-    why: str
-    name: str = ""
-    """The name that goes away, of a wrong-name edit."""
-
+from .proposal import Proposal, brief, replacing
 
 _LARGE = 10**12
 """Integers from here on are taken for masks and hashes, not counts."""
@@ -70,25 +57,17 @@ def expression_edits(source: Fragment, site: Site, constants: frozenset[str]) ->
     elif isinstance(node, ast.Call):
         yield from _call(source, node)
     elif isinstance(node, ast.Subscript):
-        yield from _subscript(source, node)
+        yield from subscript_edits(source, node)
     elif isinstance(node, ast.UnaryOp):
         yield from _unary(source, node)
     if isinstance(node, ast.expr):
         if site.field in ("test", "ifs") and not isinstance(node, (ast.Constant, ast.UnaryOp)):
-            yield _one(source, node, "negation", 0.5 if isinstance(node, ast.Compare) else 1.0, _negated(source, node))
+            yield replacing(
+                source, node, "negation", 0.5 if isinstance(node, ast.Compare) else 1.0, _negated(source, node)
+            )
         elif isinstance(site.parent, ast.Return) and isinstance(node, (ast.Compare, ast.BoolOp, ast.Call)):
-            yield _one(source, node, "negation", 0.3, _negated(source, node))
-        yield from _off_by_one(source, site, node)
-
-
-def _one(source: Fragment, node: Located, operator: str, weight: float, text: str) -> Proposal:
-    old = source.text(node)
-    return Proposal(source.row(node), (source.over(node, text),), operator, weight, f"{_brief(old)} -> {_brief(text)}")
-
-
-def _brief(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 24 else text[:21] + "..."
+            yield replacing(source, node, "negation", 0.3, _negated(source, node))
+        yield from off_by_one(source, site, node)
 
 
 def _between(source: Fragment, left: Located, right: Located, pattern: str, new: str) -> Splice | None:
@@ -161,10 +140,10 @@ def _constant(source: Fragment, site: Site, node: ast.Constant, constants: froze
         others = {"''": 0.3, "' '": 0.2} | {c: 0.35 for c in sorted(constants) if c[:1] in "'\""}
     for new, weight in others.items():
         if new != text:
-            yield _one(source, node, "constant", weight, new)
+            yield replacing(source, node, "constant", weight, new)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGE:
         for number in (value + 1, value - 1):
-            yield _one(source, node, "off_by_one", 0.9, str(number) if number >= 0 else f"({number})")
+            yield replacing(source, node, "off_by_one", 0.9, str(number) if number >= 0 else f"({number})")
 
 
 def _call(source: Fragment, node: ast.Call) -> Iterator[Proposal]:
@@ -180,88 +159,22 @@ def _call(source: Fragment, node: ast.Call) -> Iterator[Proposal]:
                     splices,
                     "argument_swap",
                     1.0 / (len(arguments) - 1),
-                    f"{_brief(a)} <-> {_brief(b)}",
+                    f"{brief(a)} <-> {brief(b)}",
                 )
     if isinstance(node.func, ast.Name) and node.func.id == "range" and 1 <= len(node.args) <= 3:
         if len(node.args) == 1:
-            yield _one(source, node.args[0], "off_by_one", 0.4, f"1, {source.text(node.args[0])}")
+            yield replacing(source, node.args[0], "off_by_one", 0.4, f"1, {source.text(node.args[0])}")
         for argument in node.args[:2]:
             if not isinstance(argument, ast.Constant):
-                yield from _shifted(source, argument, 0.9)
-
-
-def _shifted(source: Fragment, node: ast.expr, weight: float) -> Iterator[Proposal]:
-    """A value one more or one less."""
-    text = source.text(node)
-    if isinstance(node, (ast.IfExp, ast.Lambda, ast.BoolOp, ast.Compare, ast.NamedExpr)):
-        text = f"({text})"
-    for sign in "+-":
-        yield _one(source, node, "off_by_one", weight, f"{text} {sign} 1")
-
-
-def _off_by_one(source: Fragment, site: Site, node: ast.expr) -> Iterator[Proposal]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        if isinstance(node.right, ast.Constant) and node.right.value == 1:
-            yield _one(source, node, "off_by_one", 1.0, source.text(node.left))
-        return
-    plain = isinstance(node, (ast.Name, ast.Attribute, ast.Call))
-    length = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
-    if plain and isinstance(site.parent, ast.Compare) and _ordered(site.parent):
-        yield from _shifted(source, node, 0.7 if length else 0.35)
-    elif plain and isinstance(site.parent, ast.Subscript) and site.field == "slice":
-        yield from _shifted(source, node, 0.6)
-    elif (
-        length
-        or (plain and isinstance(site.parent, ast.Return) and not isinstance(node, ast.Call))
-        or (plain and isinstance(site.parent, ast.Assign) and isinstance(node, (ast.Name, ast.Attribute)))
-    ):
-        yield from _shifted(source, node, 0.2)
-
-
-def _ordered(node: ast.Compare) -> bool:
-    return all(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)) for op in node.ops)
-
-
-def _subscript(source: Fragment, node: ast.Subscript) -> Iterator[Proposal]:
-    bounds = node.slice
-    if not isinstance(bounds, ast.Slice):
-        if isinstance(bounds, ast.Constant) and bounds.value in (0, 1) and not isinstance(bounds.value, bool):
-            yield _one(source, bounds, "boundary_slice", 0.5, "-1")
-        return
-    lower = source.text(bounds.lower) if bounds.lower else ""
-    upper = source.text(bounds.upper) if bounds.upper else ""
-    step = f":{source.text(bounds.step)}" if bounds.step else ""
-    variants: dict[tuple[str, str], float] = {}
-    if lower:
-        variants["", upper] = 0.5
-        variants |= {(more, upper): 0.9 for more in _near(bounds.lower)} if isinstance(bounds.lower, ast.expr) else {}
-    else:
-        variants["1", upper] = 0.7
-    if upper:
-        variants[lower, ""] = 0.5
-        variants |= {(lower, more): 0.9 for more in _near(bounds.upper)} if isinstance(bounds.upper, ast.expr) else {}
-    else:
-        variants[lower, "-1"] = 0.7
-    for (low, high), weight in variants.items():
-        yield _one(source, bounds, "boundary_slice", weight, f"{low}:{high}{step}")
-
-
-def _near(node: ast.expr) -> list[str]:
-    """A bound one more or one less, as text; of integers that is an off-by-one already."""
-    if isinstance(node, (ast.Constant, ast.UnaryOp)):
-        return []
-    text = ast.unparse(node)
-    if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-        return [f"{text} + 1", f"{text} - 1"]
-    return [f"({text}) + 1", f"({text}) - 1"]
+                yield from shifted(source, argument, 0.9)
 
 
 def _unary(source: Fragment, node: ast.UnaryOp) -> Iterator[Proposal]:
     if isinstance(node.op, ast.Not):
         inner = re.sub(r"^not\b\s*", "", source.text(node))
-        yield _one(source, node, "negation", 1.0, inner if inner else "True")
+        yield replacing(source, node, "negation", 1.0, inner if inner else "True")
     elif isinstance(node.op, ast.USub):
-        yield _one(source, node, "constant", 0.7, source.text(node.operand))
+        yield replacing(source, node, "constant", 0.7, source.text(node.operand))
 
 
 def _negated(source: Fragment, node: ast.expr) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from .evidence import Evidence, same_file
 from .fragment import Fragment
 from .hints import Hints
-from .operators import Proposal
+from .proposal import Proposal
 
 PRIORS: Final[dict[str, float]] = {
     "comparison": 1.0,

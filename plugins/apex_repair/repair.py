@@ -15,7 +15,8 @@ from .evidence import Evidence, Tried, normal
 from .fragment import Fragment, Site, read_fragment
 from .hints import Hints, read_hints
 from .names import Names
-from .operators import Proposal, expression_edits
+from .operators import expression_edits
+from .proposal import Proposal
 from .ranking import REPEAT, Suspicion, score
 from .statements import guards, mined_returns, missing_returns
 

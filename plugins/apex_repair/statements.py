@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .fragment import Fragment, Site, Splice
 from .names import parameters
-from .operators import Proposal
+from .proposal import Proposal
 
 _MOST_RETURNS = 3
 _SIMPLE = (ast.Constant, ast.Name, ast.List, ast.Tuple, ast.Dict)

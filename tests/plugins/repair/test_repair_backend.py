@@ -170,7 +170,7 @@ def test_no_text_upsets_it(text: str) -> None:
 
 bodies = st.one_of(
     st.text(max_size=120),
-    st.lists(st.sampled_from(SOURCE.splitlines() + ["", "  x = [", "else:", "\treturn", "'''"]), max_size=12).map(
+    st.lists(st.sampled_from([*SOURCE.splitlines(), "", "  x = [", "else:", "\treturn", "'''"]), max_size=12).map(
         "\n".join
     ),
     st.from_regex(r"\A(\S{1,8}:\d{1,9}( \d\.\d\d| \| [a-z =<]{1,9} \| [a-z =<]{1,9} \| pass 1/3 -> 2/3)\n?){1,3}\Z"),
