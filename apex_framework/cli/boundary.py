@@ -41,8 +41,12 @@ def run(arguments: Sequence[str], command: click.Command | None = None, name: st
         return _tell("E0300", error.format_message(), "", 3, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
         return _tell("E0130", "interrupted", "", 130, as_json=as_json)
+    except SystemExit as leaving:
+        if "PacifyFlush" in type(sys.stdout).__name__:  # click's own answer to a reader that went away
+            return 141
+        return leaving.code if isinstance(leaving.code, int) else 1
     except BrokenPipeError:
-        # The reader of stdout has gone; Python would complain again when it flushes at exit.
+        # Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:  # noqa: BLE001 - the program's edge: a bug is told in one line and kept in the log
