@@ -7,9 +7,11 @@ A new command is one line in ``COMMANDS``: name -> ("module:attribute of the cli
 from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "compare": ("apex_framework.cli.compare:compare", "Paired lifts of finished runs, and the verdict."),
     "config": ("apex_framework.cli.config:config", "Show the settings in force and where each came from."),
     "experiment": ("apex_framework.cli.experiment:experiment", "Ask whether a suite can show a difference at all."),
     "plugins": ("apex_framework.cli.plugins:plugins", "List plugins: what they bring, their status and load time."),
+    "power": ("apex_framework.cli.power:power", "What so many tasks can show, before they are run."),
     "resume": ("apex_framework.cli.resume:resume", "Go on with an interrupted run."),
     "run": ("apex_framework.cli.run:run", "Run teams on tasks and compare their controllers: the main job."),
     "train": ("apex_framework.cli.train:train", "Teach a controller on a suite's training split."),

@@ -1,0 +1,235 @@
+"""What every report says, whatever its form: paragraphs, tables, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from apex_framework.analysis import Answer, ArmRole, ArmSummary, Lift, answer_runs, points
+
+LEVELS = {
+    "L0": "mechanism tests: nothing about success",
+    "L1": "a simulator: nothing about executed tasks",
+    "L2": "tasks that were really executed, solved by a rule-based program: nothing about language models",
+    "L3": "replays of recorded traces: what was recorded, not what another topology would have done",
+    "L4": "a live language model",
+}
+"""Rungs of the claim ladder; only L4 answers the question for language models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; all cells are text, the first column names the row."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A report before it has a form."""
+
+    verdict: str
+    level: str
+    facts: tuple[str, ...]
+    tables: tuple[Table, ...]
+    limits: tuple[str, ...]
+    commands: tuple[str, ...]
+
+
+def content_of(runs: Sequence[Path], best_static: str = "") -> Content:
+    """The content for one or more run folders. Raises ArtifactError, NotComparableError."""
+    answer = answer_runs(runs, best_static=best_static)
+    level = answer.run.level or "L?"
+    return Content(
+        verdict=answer.verdicts[0].sentence if answer.verdicts else _no_verdict(answer),
+        level=f"Claim level {level}: {LEVELS.get(level, 'unknown')}.",
+        facts=tuple(_facts(answer)),
+        tables=tuple(t for t in (_arms(answer), _lifts(answer), _families(answer), _conduct(answer)) if t.rows),
+        limits=tuple(_limits(answer)),
+        commands=_commands(answer, runs),
+    )
+
+
+def percent(value: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * value:.1f} %"
+
+
+def _no_verdict(answer: Answer) -> str:
+    names = ", ".join(a.arm for a in answer.arms) or "none"
+    return f"No verdict: the run has no controller to judge (arms: {names})."
+
+
+def _facts(answer: Answer) -> list[str]:
+    run = answer.run
+    tasks = len({row.task_id for row in run.rows})
+    clusters = len({row.cluster for row in run.rows if row.judged})
+    seeds = len({row.seed for row in run.rows})
+    kind = "exploratory, because choices were made on this split" if answer.exploratory else "held out"
+    facts = [
+        f"{run.suite}/{run.split} ({kind}), suite digest {run.suite_digest[:12]}; "
+        f"{tasks} tasks in {clusters} clusters, {seeds} seed{'s' * (seeds != 1)}, {len(run.rows)} episodes."
+    ]
+    if answer.missing_episodes:
+        facts.append(f"Unfinished: {answer.missing_episodes} of {run.planned} planned episodes are missing.")
+    for verdict in answer.verdicts[1:]:
+        facts.append(verdict.sentence)
+    if answer.verdicts:
+        verdict = answer.verdicts[0]
+        source = {"dev": "chosen before, on dev", "same data": "chosen on these very tasks"}
+        if verdict.best_static:
+            facts.append(f"Best static topology: {verdict.best_static}, {source[verdict.best_static_from]}.")
+        facts.append(f"By the rule fixed in advance: {verdict.decision}.")
+    if answer.oracle_static is not None:
+        repeated = answer.repeated_static
+        luck = f"; the best static run three times: {percent(repeated)}" if repeated is not None else ""
+        facts.append(f"Oracle static (hindsight, an upper bound, partly luck): {percent(answer.oracle_static)}{luck}.")
+    return facts
+
+
+def _arms(answer: Answer) -> Table:
+    return Table(
+        "Arms",
+        ("arm", "tasks", "solved", "95 % interval", "tokens", "steps", "switches", "aborted", "overfit"),
+        tuple(
+            (
+                arm.arm,
+                str(arm.tasks),
+                percent(arm.success),
+                f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
+                f"{arm.tokens:,.0f}",
+                f"{arm.steps:.1f}",
+                f"{arm.switches:.2f}",
+                f"{arm.aborted:.2f}",
+                percent(arm.overfit),
+            )
+            for arm in answer.arms
+        ),
+        (
+            "solved: share of judged tasks within the token budget. tokens, steps, switches, aborted: means per episode.",
+            "overfit: share of episodes that pass the visible tests and fail the hidden ones.",
+        ),
+    )
+
+
+def _conduct(answer: Answer) -> Table:
+    head = ("arm", "infra", "solved of all", "denied", "over budget", "messages", "decision p95", "switch p95")
+    return Table(
+        "Conduct",
+        head,
+        tuple(_conduct_of(arm, answer) for arm in answer.arms),
+        (
+            "infra: episodes that could not be run; solved of all: counts them as failures. denied: calls per episode.",
+            "over budget: episodes that spent more than their budget, the one-sided 95 % bound on that rate, and their "
+            "mean excess. messages: share of tokens that came from other agents.",
+            "decision p95: wall time; switch p95: episode time.",
+        ),
+    )
+
+
+def _conduct_of(arm: ArmSummary, answer: Answer) -> tuple[str, ...]:
+    latency = answer.latencies.get(arm.arm, {})
+    return (
+        arm.arm,
+        f"{arm.infrastructure} of {arm.episodes}",
+        percent(arm.success_of_all),
+        f"{arm.denied:.2f}",
+        _safety(arm),
+        percent(arm.message_share),
+        f"{latency['decision_ms']:.3f} ms" if "decision_ms" in latency else "-",
+        f"{latency['switch_ms']:.1f} ms" if "switch_ms" in latency else "-",
+    )
+
+
+def _safety(arm: ArmSummary) -> str:
+    if arm.safety is None:
+        return "-"
+    excess = f", by {arm.safety.mean_overspend:,.0f} tokens" if arm.safety.violations else ""
+    return f"{arm.safety.violations} (≤ {100 * arm.safety.upper:.2f} %{excess})"
+
+
+def _lifts(answer: Answer) -> Table:
+    head = (
+        "lift of",
+        "against",
+        "points",
+        "95 % interval",
+        "wins",
+        "losses",
+        "McNemar p",
+        "Holm p",
+        "detectable",
+        "pairs",
+    )
+    methods = sorted({lift.interval.method for lift in answer.lifts})
+    return Table(
+        "Paired lifts",
+        head,
+        tuple(_lift(lift, answer) for lift in answer.lifts),
+        (
+            f"intervals: {'; '.join(methods)}. McNemar: mid-p, tasks independent. Holm: over all but the verdict's own "
+            "comparisons, which need none because all of them must hold.",
+            "detectable: smallest true lift that so many tasks show with 80 % power at the discordance observed.",
+        ),
+    )
+
+
+def _lift(lift: Lift, answer: Answer) -> tuple[str, ...]:
+    adjusted = answer.holm.get(f"{lift.arm} - {lift.against}")
+    role = " (single agent)" if answer.roles.get(lift.against) is ArmRole.SINGLE and lift.against != "single" else ""
+    return (
+        lift.arm,
+        lift.against + role,
+        points(lift.estimate),
+        f"{points(lift.interval.low)} to {points(lift.interval.high)}",
+        str(lift.wins),
+        str(lift.losses),
+        f"{lift.p_mid:.3f}",
+        "-" if adjusted is None else f"{adjusted:.3f}",
+        points(lift.detectable) if lift.detectable else "none",
+        f"{lift.judged_pairs} of {lift.planned_pairs}",
+    )
+
+
+def _families(answer: Answer) -> Table:
+    names = [arm.arm for arm in answer.arms]
+    return Table(
+        "Solved per family",
+        ("family", "tasks", *names),
+        tuple(
+            (family, str(max(s.tasks for s in by_arm.values())), *(percent(by_arm[n].success) for n in names))
+            for family, by_arm in answer.families.items()
+        ),
+    )
+
+
+def _limits(answer: Answer) -> list[str]:
+    level = answer.run.level
+    limits = []
+    if level != "L4":
+        limits.append(
+            f"At level {level or '?'} neither the size nor the sign of a difference carries over to language models."
+        )
+    elif answer.run.suite == "mini":
+        limits.append("Contaminated: language models know the standard library that these tasks are made from.")
+    if answer.exploratory:
+        limits.append("An exploratory split suggests; only the held-out one confirms.")
+    if any(v.best_static_from == "same data" for v in answer.verdicts):
+        limits.append("The best static topology was picked on the tasks it is compared on, which flatters it.")
+    clusters = {row.cluster for row in answer.run.rows if row.judged}
+    if len(clusters) < 30:
+        limits.append(f"Only {len(clusters)} clusters: intervals come from sign flips of whole clusters.")
+    limits.append("One suite, one solver, one budget: other tasks and budgets may rank the arms otherwise.")
+    return limits
+
+
+def _commands(answer: Answer, runs: Sequence[Path]) -> tuple[str, ...]:
+    folders = " ".join(path.as_posix() for path in runs)
+    commands = [*(c for c in answer.run.command.split("; ") if c), f"apex report {folders}"]
+    if answer.next_command and answer.verdicts[0].word == "INCONCLUSIVE":
+        commands.append(f"{answer.next_command}    # to learn more")
+    return tuple(commands)

@@ -1,0 +1,55 @@
+"""The report as plain text for a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+
+from . import content
+
+WIDTH = 110
+"""Columns that running text is wrapped to; tables are as wide as they are."""
+
+
+class Table:
+    """Plain text, aligned columns."""
+
+    def __init__(self, best_static: str = "") -> None:
+        self._best_static = best_static
+
+    @property
+    def name(self) -> str:
+        """``table``."""
+        return "table"
+
+    @property
+    def suffix(self) -> str:
+        """Plain text has none."""
+        return ""
+
+    def render(self, runs: tuple[Path, ...]) -> str:
+        """Verdict first. Raises ArtifactError, NotComparableError."""
+        found = content.content_of(runs, self._best_static)
+        parts = ["\n".join(_wrapped(found.verdict)), "\n".join(_wrapped(found.level))]
+        parts.append("\n".join(line for fact in found.facts for line in _wrapped(fact)))
+        for table in found.tables:
+            notes = [line for note in table.notes for line in _wrapped(note, "  ")]
+            parts.append("\n".join([table.title, *_aligned(table), *notes]))
+        parts.append("\n".join(["What this does not show", *(x for s in found.limits for x in _wrapped(s, "  "))]))
+        parts.append("\n".join(["Do it again", *(f"  {command}" for command in found.commands)]))
+        return "\n\n".join(parts) + "\n"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _aligned(table: content.Table) -> list[str]:
+    lines = [table.head, *table.rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(table.head))]
+    out = []
+    for line in lines:
+        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
+        out.append("  " + "  ".join(cells).rstrip())
+    out.insert(1, "  " + "  ".join("-" * w for w in widths))
+    return out
