@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,8 +44,12 @@ def _install() -> None:
 def confined() -> Iterator[None]:
     """The window in which this context is denied the outside world. Raises ConfinementError inside it."""
     _install()
+    collecting = gc.isenabled()
+    gc.disable()  # a stranger's finalizer, run by a collection in the window, would be denied its files
     token = _thinking.set(True)
     try:
         yield
     finally:
         _thinking.reset(token)
+        if collecting:
+            gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -132,6 +133,12 @@ def test_files_imports_programs_threads_and_sockets_are_denied_in_the_window(tmp
             attempt()
         assert denied.value.event == event
     assert not (tmp_path / "x").exists()
+
+
+def test_no_finalizer_of_others_runs_in_the_window() -> None:
+    with confined():
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 def test_outside_the_window_and_in_other_threads_nothing_is_denied(tmp_path: Path) -> None:
