@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import LedgerError
-from ..interfaces.budget import Denied, Limits
+from ..interfaces.budget import Denied
+from .account import Account, amount, check_limits
 from .entries import (
     Balance,
     Entry,
@@ -29,27 +30,6 @@ from .entries import (
 _NEVER = 1 << 62
 
 
-class _Account:
-    """Mutable state of one scope instance."""
-
-    __slots__ = ("limits", "reserved", "reserved_ms", "scope", "used", "used_ms")
-
-    def __init__(self, scope: ScopeInstance) -> None:
-        self.scope = scope
-        self.limits = scope.limits
-        self.used = self.reserved = self.used_ms = self.reserved_ms = 0
-
-    def refusal(self, tokens: int, ms: int) -> str:
-        """Why this amount does not fit, or an empty text."""
-        limit = self.limits.tokens
-        if limit is not None and self.used + self.reserved + tokens > limit:
-            return "tok_headroom"
-        limit = self.limits.ms
-        if limit is not None and self.used_ms + self.reserved_ms + ms > limit:
-            return "ms_headroom"
-        return ""
-
-
 class Ledger:
     """Balances of scope instances. ``ttl_ms`` is how long a reservation lives unless it is renewed.
 
@@ -59,9 +39,9 @@ class Ledger:
     """
 
     def __init__(self, *, ttl_ms: int = 10_000) -> None:
-        self.ttl_ms = _amount(ttl_ms, "ttl_ms")
+        self.ttl_ms = amount(ttl_ms, "ttl_ms")
         self._entries: list[Entry] = []
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, Account] = {}
         self._open: dict[str, Reservation] = {}
         self._expired: dict[str, Reservation] = {}
         self._settled: dict[str, Settlement] = {}
@@ -87,8 +67,8 @@ class Ledger:
         Raises LedgerError for an amount that is no integer >= 0, a scope named twice, or a scope whose parent is
         not reserved with it.
         """
-        _amount(tokens, "tokens")
-        _amount(ms, "ms")
+        amount(tokens, "tokens")
+        amount(ms, "ms")
         if now_ms >= self._due_ms:
             self.expire(now_ms)
         accounts = [self._accounts.get(scope.id) or self._opened(scope) for scope in scopes]
@@ -103,7 +83,7 @@ class Ledger:
                 reasons[account.scope.name] = refusal
         if reasons:
             return Denied(
-                reasons, {a.scope.name: max(0, left) for a in accounts if (left := _left(a)) is not None}, tokens
+                reasons, {a.scope.name: left for a in accounts if (left := a.balance().remaining) is not None}, tokens
             )
         reservation = Reservation(f"r{self._last + 1}", ids, tokens, ms, now_ms + self.ttl_ms)
         self._write(Reserved(reservation))
@@ -114,8 +94,8 @@ class Ledger:
 
         Raises LedgerError for an unknown reservation or an amount that is no integer >= 0.
         """
-        _amount(tokens, "tokens")
-        _amount(ms, "ms")
+        amount(tokens, "tokens")
+        amount(ms, "ms")
         if (done := self._settled.get(reservation_id)) is not None:
             return done
         self._write(Settled(reservation_id, tokens, ms))
@@ -153,7 +133,7 @@ class Ledger:
         a = self._accounts.get(scope_id)
         if a is None:
             raise LedgerError(f"unknown scope {scope_id!r}")
-        return Balance(a.limits, a.used, a.reserved, a.used_ms, a.reserved_ms)
+        return a.balance()
 
     def knows(self, scope_id: str) -> bool:
         """Whether a scope instance has been used."""
@@ -213,7 +193,7 @@ class Ledger:
 
     # --- entries applied ------------------------------------------------------------------------
 
-    def _opened(self, scope: ScopeInstance) -> _Account:
+    def _opened(self, scope: ScopeInstance) -> Account:
         self._write(Opened(scope))
         return self._accounts[scope.id]
 
@@ -228,8 +208,8 @@ class Ledger:
             case Settled(reservation_id, tokens, ms):
                 self._settle(reservation_id, tokens, ms)
             case Opened(scope):
-                _check_limits(scope.limits)
-                self._accounts[scope.id] = _Account(scope)
+                check_limits(scope.limits)
+                self._accounts[scope.id] = Account(scope)
             case Renewed(reservation_id, expires_ms):
                 old = self._known(self._open, reservation_id)
                 self._open[reservation_id] = Reservation(old.id, old.scopes, old.tokens, old.ms, expires_ms)
@@ -282,20 +262,3 @@ class Ledger:
         if (thing := things.get(name)) is None:
             raise LedgerError(f"unknown reservation or scope {name!r}")
         return thing
-
-
-def _left(account: _Account) -> int | None:
-    limit = account.limits.tokens
-    return None if limit is None else limit - account.used - account.reserved
-
-
-def _amount(value: int, what: str) -> int:
-    if type(value) is not int or value < 0:
-        raise LedgerError(f"{what} must be an integer >= 0, not {value!r}")
-    return value
-
-
-def _check_limits(limits: Limits) -> None:
-    for what, value in (("tokens", limits.tokens), ("ms", limits.ms)):
-        if value is not None:
-            _amount(value, f"limit of {what}")
