@@ -61,7 +61,7 @@ def train(
         [arm, arm_named(teacher, base_arm(settings))],
         suite=settings.suite,
         split=settings.split,
-        limit=None,
+        limit=episodes,
         seed=settings.seed,
         real_time=settings.real_time,
         settings=plugin_settings(context),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import BudgetTooSmallError
@@ -58,6 +58,7 @@ class Runner:
     ) -> None:
         """``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode."""
         self._folder = folder
+        self._tasks = {task.id: task for task in folder.plan.tasks}
         self._executor = executor
         self._work = work
         self._workers = workers
@@ -110,6 +111,9 @@ class Runner:
             yield job
 
     def _take(self, result: EpisodeResult) -> None:
+        task = self._tasks.get(str(result.record["task_id"]))
+        if task is not None and not result.record.get("cluster"):  # a failed worker knows no more than its job
+            result = replace(result, record={**result.record, "cluster": task.cluster, "family": task.family})
         self._folder.add(result)
         episode = _episode_id(*key_of(result.record))
         for event in _events(result, episode):

@@ -12,6 +12,7 @@ from apex_executors.local import LocalExecutor
 from apex_framework.errors import ConfigError
 from apex_framework.experiment.plan import Plan
 from apex_framework.interfaces import EpisodeJob, Executor
+from apex_framework.testing.executor import check_executor
 
 MakePlan = Callable[..., Plan]
 
@@ -56,3 +57,7 @@ def test_it_is_an_executor_and_refuses_what_it_cannot_do(make_plan: MakePlan, fa
         LocalExecutor().run(make_plan().jobs(), fake_episodes.work, workers=0)
     with pytest.raises(ConfigError, match="cannot be imported"):
         LocalExecutor().run(make_plan().jobs(), lambda job: fake_episodes.work(job), workers=1)
+
+
+def test_it_keeps_the_contract_of_executors() -> None:
+    check_executor(LocalExecutor)

@@ -166,7 +166,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, make_plan: MakePlan) ->
     RunFolder.create(path, make_plan()).close()
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     process = subprocess.Popen([sys.executable, "-c", program, str(path)], env=env, start_new_session=True)
-    wait_for_lines(path, 4)
+    wait_for_lines(path, 6)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert process.poll() is None
