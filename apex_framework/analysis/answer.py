@@ -70,6 +70,7 @@ def answer_of(
     lifts, verdicts = [], []
     for name in subjects or others:
         rivals = [*statics, *([single] if single else []), *(n for n in others if n != name)]
+        rivals += subjects[1:] if [name] == subjects[:1] else []
         found = {rival: lift for rival in rivals if (lift := _lift(run.rows, name, rival, seed))}
         lifts += list(found.values())
         verdicts.append(decide(name, found, statics=statics, single=single, best_static=best, best_static_from=source))

@@ -76,8 +76,7 @@ def _facts(answer: Answer) -> list[str]:
     ]
     if answer.missing_episodes:
         facts.append(f"Unfinished: {answer.missing_episodes} of {run.planned} planned episodes are missing.")
-    for verdict in answer.verdicts[1:]:
-        facts.append(verdict.sentence)
+    facts += [verdict.sentence for verdict in answer.verdicts[1:]]
     if answer.verdicts:
         verdict = answer.verdicts[0]
         source = {"dev": "chosen before, on dev", "same data": "chosen on these very tasks"}
