@@ -20,6 +20,7 @@ from apex_framework.cli.train import train
 from apex_framework.hookspecs import ApexSpec, hookimpl
 from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
 from apex_framework.plugins import load_plugins
+from apex_framework.scripts.run_eval_success_at_budget import evaluate
 
 
 class FakeSuite:
@@ -246,6 +247,16 @@ def test_training_writes_a_policy_and_its_curve(apex: Terminal) -> None:
     assert status == 0, err
     digest = json.loads(Path("a.json").read_text())["digest"]
     assert json.loads(Path("r/run.json").read_text())["plan"]["policies"] == {"bandit_v1": digest}
+
+
+def test_the_evaluation_script_has_the_specified_flags(apex: Terminal) -> None:
+    flags = ("--split", "dev", "--episodes", "3", "--budget", "9000", "--policy", "static_chain", "--out", "e/s.jsonl")
+    status, out, err = apex(evaluate, "--suite", "fake", *flags)
+    assert status == 0, err
+    rows = [json.loads(line) for line in Path("e/s.jsonl").read_text().splitlines()]
+    assert [row["arm"] for row in rows] == ["static_chain"] * 3
+    arm = json.loads(next(Path("runs").glob("*/run.json")).read_text())["plan"]["arms"][0]
+    assert (arm["controller"], arm["budget"]) == ("static:chain", 9000)
 
 
 def _episodes(path: str) -> list[dict[str, object]]:
