@@ -251,7 +251,7 @@ def test_training_writes_a_policy_and_its_curve(apex: Terminal) -> None:
 
 def test_the_evaluation_script_has_the_specified_flags(apex: Terminal) -> None:
     flags = ("--split", "dev", "--episodes", "3", "--budget", "9000", "--policy", "static_chain", "--out", "e/s.jsonl")
-    status, out, err = apex(evaluate, "--suite", "fake", *flags)
+    status, _, err = apex(evaluate, "--suite", "fake", *flags)
     assert status == 0, err
     rows = [json.loads(line) for line in Path("e/s.jsonl").read_text().splitlines()]
     assert [row["arm"] for row in rows] == ["static_chain"] * 3
