@@ -135,10 +135,7 @@ class Workshop:
         """The faults made and run: kept when visible and hidden cases fail and some visible ones still pass."""
         changed: dict[str, str] = {}
         for path in {f.path for f in faults}:
-            text = mutate(self.texts[path], tuple(f for f in faults if f.path == path))
-            if text is None:
-                return None
-            changed[path] = text
+            changed[path] = mutate(self.texts[path], tuple(f for f in faults if f.path == path))
         trial = self.lab.run(changed, steps=self.steps)
         if trial.status != "ok":
             return None
