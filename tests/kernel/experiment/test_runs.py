@@ -35,7 +35,7 @@ MakePlan = Callable[..., Plan]
 def run(path: Path, plan: Plan, work: Callable[..., object], workers: int = 1, **options: object) -> RunOutcome:
     folder = RunFolder.reopen(path) if (path / "run.json").exists() else RunFolder.create(path, plan)
     with folder:
-        return Runner(folder, LocalExecutor(), work, workers=workers, **options).run()  # type: ignore[arg-type]
+        return Runner(folder, LocalExecutor(), work, workers=workers, **options).run()  # type: ignore[arg-type]  # any work, any option
 
 
 def rows(path: Path, name: str = "episodes.jsonl") -> list[dict[str, object]]:
