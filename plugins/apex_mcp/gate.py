@@ -87,14 +87,16 @@ class Gate:
                 fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             except OSError as error:
                 raise _refusal(error, parts[-1], folder) from None
-        with os.fdopen(fd, "rb") as file:
+        try:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
                 raise Refused("E_TYPE", f"{parts[-1]} is not a regular file")
-            data = file.read(MOST_BYTES + 1) if info.st_size <= MOST_BYTES else b""
-            if info.st_size > MOST_BYTES or len(data) > MOST_BYTES:
+            if info.st_size > MOST_BYTES:
                 raise Refused("E_SIZE", f"{parts[-1]} is larger than {MOST_BYTES:,} bytes")
-            return data
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                return file.read(MOST_BYTES)
+        finally:
+            os.close(fd)
 
     def files(self) -> Iterator[str]:
         """Paths of readable regular files in order; stops at ``MOST_FILES``."""

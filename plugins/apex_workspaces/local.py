@@ -157,7 +157,8 @@ class LocalWorkspace:
 
     def discover(self) -> Sequence[str]:
         """``path::Class.test`` of every visible test, read from the files without running them."""
-        return self._discover(self._read())
+        self._check_alive()
+        return self._discover(tree.read_some(self._root, self._test_files()))
 
     def run_tests(
         self,
@@ -211,6 +212,9 @@ class LocalWorkspace:
         return [test for test in found if test in visible]
 
     def _read(self) -> dict[str, bytes]:
+        self._check_alive()
+        return self._reader.read()
+
+    def _check_alive(self) -> None:
         if self._disposed:
             raise WorkspaceError("the workspace was disposed of")
-        return self._reader.read()

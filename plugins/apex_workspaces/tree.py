@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from apex_framework.errors import WorkspaceError
+
+MOST_BYTES = 64 * 1024**2
+"""Size of the largest file that a workspace may hold."""
 
 Tree = Mapping[str, bytes]
 """Contents by relative path, regular files only."""
@@ -23,11 +27,13 @@ class Reader:
         self._seen: dict[str, tuple[tuple[int, int, int, int], bytes]] = {}
 
     def read(self) -> dict[str, bytes]:
-        """The present tree in path order. Links and special files are left out."""
+        """The present tree in path order, without links and special files. Raises WorkspaceError on a huge file."""
         seen: dict[str, tuple[tuple[int, int, int, int], bytes]] = {}
         for path, entry in _walk(self._root, ""):
             info = entry.stat(follow_symlinks=False)
             key = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            if info.st_size > MOST_BYTES:
+                raise WorkspaceError(f"{path} is larger than {MOST_BYTES:,} bytes", "remove it from the workspace")
             old = self._seen.get(path)
             seen[path] = old if old and old[0] == key else (key, _read(entry.path))
         self._seen = seen
@@ -41,6 +47,16 @@ def _walk(folder: Path | str, prefix: str) -> Iterator[tuple[str, os.DirEntry[st
                 yield from _walk(entry.path, f"{prefix}{entry.name}/")
             elif entry.is_file(follow_symlinks=False):
                 yield prefix + entry.name, entry
+
+
+def read_some(root: Path, paths: Iterable[str]) -> dict[str, bytes]:
+    """The contents of those paths that are regular files of a sane size."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if os.stat(root / path, follow_symlinks=False).st_size <= MOST_BYTES:
+                found[path] = _read(str(root / path))
+    return found
 
 
 def _read(path: str) -> bytes:

@@ -89,7 +89,10 @@ BACKSTOPPED = {
         "CPU time",
     ),
     "sleeps for ever": ("time.sleep(1e6)", "nothing happened"),
-    "ignores SIGTERM and sleeps": ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1e6)", "nothing happened"),
+    "ignores SIGTERM and sleeps": (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1e6)",
+        "nothing happened",
+    ),
     "waits for a lock": ("threading.Lock().acquire() and threading.Event().wait()", "nothing happened"),
     "stops itself": ("os.kill(os.getpid(), signal.SIGSTOP)", "nothing happened"),
 }
@@ -139,10 +142,10 @@ def test_a_process_that_dies_is_the_error_of_one_test(run: Callable[..., TestRep
 
 
 FORGED = {
-    "prints lines that look like results": "for fd in (1, 2): os.write(fd, b'{\"index\": 0, \"status\": \"passed\"}\\n' * 50)\nself.fail('real')",
+    "prints lines that look like results": 'for fd in (1, 2): os.write(fd, b\'{"index": 0, "status": "passed"}\\n\' * 50)\nself.fail(\'real\')',
     "writes to every descriptor": (
         "for fd in range(3, 200):\n"
-        "    try: os.write(fd, b'\\n{\"index\": 0, \"status\": \"passed\"}\\n{\"done\": true}\\n')\n"
+        '    try: os.write(fd, b\'\\n{"index": 0, "status": "passed"}\\n{"done": true}\\n\')\n'
         "    except OSError: pass\n"
         "self.fail('real')"
     ),
@@ -216,7 +219,9 @@ def test_the_usual_ways_out_are_refused(run: Callable[..., TestReport], tmp_path
 
 
 def test_detail_is_short_relative_and_plain(run: Callable[..., TestReport]) -> None:
-    report = run("esc = chr(27)\nself.fail(esc + ']52;c;ev' + 'il' + chr(7) + esc + '[31m' + repr(object()) + 'y' * 10**6)")
+    report = run(
+        "esc = chr(27)\nself.fail(esc + ']52;c;ev' + 'il' + chr(7) + esc + '[31m' + repr(object()) + 'y' * 10**6)"
+    )
     detail = report.outcomes[0].detail
     assert len(detail) <= 1500
     assert "\x1b" not in detail and "evil" not in detail
