@@ -19,12 +19,12 @@ def arm_named(name: str, base: Arm) -> Arm:
     after a colon (``schedule:star,chain,flat``).
     """
     if name == SINGLE:
-        return replace(base, name=name, team="single", team_size=None, controller="static", controller_options={})
+        return replace(base, name=name, team="single", team_size=None, controller="static")
     if name == MANAGER:
         hub = "static:star" if "star" in base.topologies else "static"
-        return replace(base, name=name, team="manager", team_size=None, controller=hub, controller_options={})
+        return replace(base, name=name, team="manager", team_size=None, controller=hub)
     if name.startswith(STATIC):
-        return replace(base, name=name, controller=f"static:{name.removeprefix(STATIC)}", controller_options={})
+        return replace(base, name=name, controller=f"static:{name.removeprefix(STATIC)}")
     return replace(base, name=name, controller=name)
 
 

@@ -49,7 +49,7 @@ class LocalExecutor:
         self._entered = False
         warm = [worker for workers in self._warm.values() for worker in workers]
         self._warm.clear()
-        _stop(warm)
+        _stop(warm, busy=False)
 
     def run(
         self, jobs: Iterable[EpisodeJob], work: Callable[[EpisodeJob], EpisodeResult], *, workers: int
@@ -78,9 +78,9 @@ class LocalExecutor:
                     return
                 yield from self._collect(flights, idle, again)
         finally:
-            _stop(flight.worker for flight in flights.values())
+            _stop((flight.worker for flight in flights.values()), busy=True)
             if not self._entered:
-                _stop(idle)
+                _stop(idle, busy=False)
                 idle.clear()
 
     def _collect(
@@ -110,9 +110,9 @@ class LocalExecutor:
         yield from results
 
 
-def _stop(workers: Iterable[WorkerProcess]) -> None:
+def _stop(workers: Iterable[WorkerProcess], *, busy: bool) -> None:
     workers = list(workers)
     for worker in workers:
-        worker.ask_to_stop()  # all of them first, so that they end side by side
+        worker.ask_to_stop(busy=busy)  # all of them first, so that they end side by side
     for worker in workers:
-        worker.stop()
+        worker.stop(busy=busy)

@@ -53,16 +53,17 @@ class WorkerProcess:
             return None
         return result if isinstance(result, EpisodeResult) else None
 
-    def ask_to_stop(self) -> None:
-        """Close the line and end what it is doing; does not wait."""
+    def ask_to_stop(self, *, busy: bool) -> None:
+        """Close the line, on which an idle worker ends by itself; a busy one is told to. Does not wait."""
         self.connection.close()
-        self._process.terminate()
+        if busy:
+            self._process.terminate()
 
-    def stop(self) -> int:
-        """End it, by force after two seconds; returns its exit status. Idempotent."""
-        self.ask_to_stop()
+    def stop(self, *, busy: bool = True) -> int:
+        """End it, by force after three seconds; returns its exit status. Idempotent."""
+        self.ask_to_stop(busy=busy)
         try:
-            return self._process.wait(2.0)
+            return self._process.wait(3.0)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()

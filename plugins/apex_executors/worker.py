@@ -23,6 +23,7 @@ def main(descriptor: int, work: str) -> None:
         try:
             job = connection.recv()
         except (EOFError, OSError):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving and cleans up
             return
         try:
             do = do or _load(work)
@@ -42,6 +43,7 @@ def _load(work: str) -> Callable[[EpisodeJob], EpisodeResult]:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)  # an exception, so that workspaces and processes are cleaned up on the way out
 
 
