@@ -28,6 +28,6 @@ def run_checks(kind: str, checks: Mapping[str, Callable[[], None]]) -> None:
         except Exception as error:  # noqa: BLE001 - the kit's edge: whatever a plugin raises is its failure
             failures[name] = error
     if failures:
-        first, error = next(iter(failures.items()))
-        detail = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
-        raise ConformanceError(kind, first, detail, tuple(failures)) from error
+        first, cause = next(iter(failures.items()))
+        detail = str(cause) if isinstance(cause, AssertionError) and str(cause) else f"{type(cause).__name__}: {cause}"
+        raise ConformanceError(kind, first, detail, tuple(failures)) from cause

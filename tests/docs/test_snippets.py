@@ -76,10 +76,10 @@ def test_commands_exist_with_the_options_that_are_shown(line: str) -> None:
 def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
     """Parse as the program would, down to the last subcommand, without running anything."""
     context = command.make_context(command.name, list(words), parent=parent)
-    first = getattr(context, "_protected_args", None) or getattr(
-        context, "protected_args", []
-    )  # click 8.1 has the latter
-    if isinstance(command, click.Group) and (rest := [*first, *context.args]):
+    if not isinstance(command, click.Group):
+        return
+    first = context._protected_args if hasattr(context, "_protected_args") else context.protected_args  # click 8.1
+    if rest := [*first, *context.args]:
         _, inner, arguments = command.resolve_command(context, rest)
         assert inner is not None
         parse(inner, arguments, context)
