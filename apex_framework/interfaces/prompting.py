@@ -180,7 +180,8 @@ def parse_candidates(text: str, *, most: int | None = None) -> tuple[Candidate, 
     An answer that was cut off in its last candidate keeps the complete ones before it.
     """
     candidates: list[Candidate] = []
-    why, edits, started = "", [], False
+    why, started = "", False
+    edits: list[Edit] = []
     lines = iter(text.splitlines())
 
     def block(end: str) -> str | None:
