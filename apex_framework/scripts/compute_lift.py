@@ -33,8 +33,8 @@ def main(context: Context, /, ours: Path, theirs: Path, paired: bool, out: Path,
     name, against = a[0].arm, b[0].arm
     if name == against:
         name, against = f"{name} (a)", f"{against} (b)"
-    rows = [*(replace(row, arm=name) for row in a), *(replace(row, arm=against) for row in b)]
-    lift = lift_between(rows, name, against, seed=seed)
+    both = [*(replace(row, arm=name) for row in a), *(replace(row, arm=against) for row in b)]
+    lift = lift_between(both, name, against, seed=seed)
     write_whole(out, json.dumps(asdict(lift), indent=2) + "\n")
     context.emit(
         asdict(lift),

@@ -32,7 +32,7 @@ class LearnedRidge:
         self._pinned = False
         self.decisions = 0
         self.actions: tuple[str, ...] = ()
-        self.ridge = RidgeActions(0, 0, lam)
+        self.ridge = RidgeActions(0, 1, lam)
         if policy not in (None, "", "none"):
             self.load(_read(Path(str(policy))))
 
@@ -62,7 +62,7 @@ class LearnedRidge:
             arrays={
                 "weights": [list(w) for w in self.ridge.weights],
                 "sums": [list(s) for s in self.ridge.sums],
-                "inverses": [[list(row) for row in inverse] for inverse in self.ridge.inverses],
+                "inverses": [list(inverse) for inverse in self.ridge.inverses],
             },
             meta={
                 "format": FORMAT,
@@ -88,7 +88,7 @@ class LearnedRidge:
         ridge = RidgeActions(len(actions), len(features), float(meta["lam"]))
         ridge.weights = _floats(checkpoint.arrays, "weights", (len(actions), len(features)))
         ridge.sums = _floats(checkpoint.arrays, "sums", (len(actions), len(features)))
-        ridge.inverses = _floats(checkpoint.arrays, "inverses", (len(actions), len(features), len(features)))
+        ridge.inverses = _floats(checkpoint.arrays, "inverses", (len(actions), len(features) ** 2))
         self.ridge, self.actions, self._topologies = ridge, actions, topologies
         self.decisions, self._pinned = int(meta["decisions"]), True
 

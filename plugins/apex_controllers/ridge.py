@@ -7,27 +7,29 @@ Pure Python on purpose: for eight features a step costs microseconds, less than 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum
-from operator import mul
+from math import fsum, sqrt
+from operator import mul, sub
 
 
 class RidgeActions:
     """For each action ``a``: A_a = lam*I + sum(x x'), b_a = sum(r x), w_a = inv(A_a) b_a.
 
-    Equals scikit-learn's ``Ridge(alpha=lam, fit_intercept=False)`` on the same rows. ``weights[a]`` is w_a.
+    Equals scikit-learn's ``Ridge(alpha=lam, fit_intercept=False)`` on the same rows. ``weights[a]`` is w_a,
+    ``sums[a]`` b_a, and ``inverses[a]`` the inverse of A_a row after row in one list.
     """
 
-    __slots__ = ("inverses", "lam", "sums", "weights")
+    __slots__ = ("_starts", "dimension", "inverses", "lam", "sums", "weights")
 
     def __init__(self, actions: int, dimension: int, lam: float = 1.0) -> None:
         if lam <= 0.0:
             raise ValueError("lam must be positive")
         self.lam = lam
+        self.dimension = dimension
         self.weights = [[0.0] * dimension for _ in range(actions)]
         self.sums = [[0.0] * dimension for _ in range(actions)]
-        self.inverses = [
-            [[1.0 / lam if i == j else 0.0 for j in range(dimension)] for i in range(dimension)] for _ in range(actions)
-        ]
+        start = [1.0 / lam if i == j else 0.0 for i in range(dimension) for j in range(dimension)]
+        self.inverses = [list(start) for _ in range(actions)]
+        self._starts = range(0, dimension * dimension, dimension)
 
     def scores(self, features: Sequence[float]) -> list[float]:
         """Predicted return of every action."""
@@ -35,14 +37,15 @@ class RidgeActions:
 
     def update(self, action: int, features: Sequence[float], target: float) -> None:
         """Add one row to one action. Raises ValueError for a wrong number of features."""
-        weights, inverse = self.weights[action], self.inverses[action]
-        if len(features) != len(weights):
-            raise ValueError(f"expected {len(weights)} features, not {len(features)}")
-        ax = [fsum(map(mul, row, features)) for row in inverse]
+        weights, inverse, d = self.weights[action], self.inverses[action], self.dimension
+        if len(features) != d:
+            raise ValueError(f"expected {d} features, not {len(features)}")
+        ax = [fsum(map(mul, inverse[i : i + d], features)) for i in self._starts]
         scale = 1.0 + fsum(map(mul, features, ax))
         error = (target - fsum(map(mul, weights, features))) / scale
         self.sums[action] = [s + target * x for s, x in zip(self.sums[action], features, strict=True)]
         self.weights[action] = [w + error * a for w, a in zip(weights, ax, strict=True)]
-        # g*c/scale is symmetric in g and c, so the inverse stays exactly symmetric without extra work.
-        for row, g in zip(inverse, ax, strict=True):
-            row[:] = [v - g * c / scale for v, c in zip(row, ax, strict=True)]
+        # Both factors carry the same root of the scale, so that the inverse stays exactly symmetric.
+        root = sqrt(scale)
+        half = [a / root for a in ax]
+        self.inverses[action] = list(map(sub, inverse, [g * c for g in half for c in half]))

@@ -39,7 +39,7 @@ def test_does_not_drift_over_twenty_thousand_updates() -> None:
         sums += r * np.array(x)
     np.testing.assert_allclose(ridge.weights[0], np.linalg.solve(gram, sums), rtol=1e-9)
     np.testing.assert_allclose(ridge.sums[0], sums, rtol=1e-12)
-    inverse = np.array(ridge.inverses[0])
+    inverse = np.array(ridge.inverses[0]).reshape(8, 8)
     assert (inverse == inverse.T).all()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apex_framework.errors import ArtifactError, NotComparableError
+from apex_framework.testing.report import check_report
 from apex_reports import plugin
 from apex_reports.markdown import Markdown
 from apex_reports.table import Table
@@ -69,6 +70,11 @@ def make_run(
     (path / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (path / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in decisions))
     return path
+
+
+@pytest.mark.parametrize("make", [Table, Markdown])
+def test_built_in_reports_conform(make: type[Table] | type[Markdown], tmp_path: Path) -> None:
+    check_report(make, make_run(tmp_path / "r"))
 
 
 def test_the_verdict_is_the_first_sentence(tmp_path: Path) -> None:
