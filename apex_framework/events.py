@@ -27,7 +27,12 @@ class EpisodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class MessageMoved:
-    """A message changed its state: routed, delivered, acked, nacked, dead or refused. ``ts`` is episode time in seconds."""
+    """A message changed its state. ``ts`` is episode time in seconds.
+
+    ``what`` is routed (into ``receiver``'s lane), held (at the epoch gate), delivered, acked, nacked,
+    migrated (into ``epoch``; an empty ``receiver`` means that its hop to ``reason`` is routed anew),
+    dead or refused (``reason`` says why).
+    """
 
     episode_id: str
     msg_id: str
