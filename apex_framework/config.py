@@ -59,7 +59,7 @@ class Settings(BaseModel):
 
     suite: str = Field("mini", description="Suite of tasks; suite/split names both.")
     split: Literal["train", "dev", "test"] = Field("dev", description="Part of the suite that is worked on.")
-    episodes: PositiveInt = Field(12, description="Tasks per arm.")
+    episodes: PositiveInt = Field(16, description="Tasks per arm.")
     budget: PositiveInt = Field(10_000, description="Tokens per episode.")
     seed: int = Field(0, ge=0, description="Seed of everything random.")
     workers: PositiveInt = Field(2, description="Processes that run episodes.")

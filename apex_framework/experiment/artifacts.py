@@ -44,6 +44,8 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, plan: Plan, *, command: str = "", files: Files | None = None) -> RunFolder:
         """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind."""
+        if (path / DONE).exists():
+            raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
         if (path / "run.json").exists():
             raise RunFolderError(f"{path} holds a run already", f"apex resume {path}, or choose another --out")
         lock = _claim(path)
