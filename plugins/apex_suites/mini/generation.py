@@ -17,6 +17,7 @@ from .cases import HIDDEN, VISIBLE, render_tests, test_id
 from .families import next_task
 from .inputs import Case
 from .issue import issue_text
+from .laboratory import Laboratory
 from .plan import CROSS_FILE, SIZES, Slot, cap, slots
 from .sources import TABLES, Repository, Source, build, hash_texts, originals, read_table
 from .workshop import Kept, Workshop
@@ -90,6 +91,7 @@ class Generator:
         counts = {r.source.name: 0 for r in self.repositories}
         ids: set[str] = set()
         made = 0
+        recorder = Laboratory(hash_seed=1)
         try:
             for slot in slots(self.split, self.salt):
                 if made >= limit:
@@ -99,18 +101,24 @@ class Generator:
                         f"mini/{self.split} has only {made} of {limit} tasks on this Python",
                         "use CPython 3.11, 3.12 or 3.13 with its whole standard library",
                     )
-                draft = self._fill(slot, workshops, counts, ids)
+                draft = self._fill(slot, workshops, counts, ids, recorder)
                 if draft is not None:
                     made += 1
                     yield draft
                     if progress:
                         progress(made, limit)
         finally:
+            recorder.close()
             for workshop in workshops.values():
                 workshop.close()
 
     def _fill(
-        self, slot: Slot, workshops: dict[str, Workshop], counts: dict[str, int], ids: set[str]
+        self,
+        slot: Slot,
+        workshops: dict[str, Workshop],
+        counts: dict[str, int],
+        ids: set[str],
+        recorder: Laboratory,
     ) -> Draft | None:
         """A task for a slot from the source that has fewest; the vocabulary gives way before the family does."""
         order = sorted(counts, key=lambda n: (counts[n], rng(self.salt, slot.number, n).random()))
@@ -121,7 +129,7 @@ class Generator:
                 if name not in counts or (slot.family == CROSS_FILE and is_single(by_name[name])):
                     continue
                 if name not in workshops:
-                    workshops[name] = Workshop(by_name[name], self.salt)
+                    workshops[name] = Workshop(by_name[name], self.salt, recorder)
                 workshop = workshops[name]
                 if not workshop.usable:
                     self.missing.append(name)

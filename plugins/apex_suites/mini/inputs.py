@@ -15,7 +15,7 @@ CASES_PER_SOURCE = 72
 """Wanted expressions per source; about a third of them may become visible tests."""
 MOST_CHARACTERS = 200
 
-PLACEHOLDER = re.compile(r"@(-?\d+\.\.-?\d+|[a-z_]+)")
+PLACEHOLDER = re.compile(r"@(-?\d+\.\.-?\d+|[a-z][a-z0-9_]*)")
 
 WORDS = (
     "amber basin cedar delta ember fjord grove harbor island jetty kernel lantern meadow nickel orchard pebble quartz "

@@ -38,14 +38,14 @@ class Kept:
 
 
 class Workshop:
-    """Tries faults on one repository. ``usable`` is false when too few cases are repeatable."""
+    """Tries faults on one repository. ``recorder`` asks originals, under another hash seed. ``usable`` is false when too few cases are repeatable."""
 
-    def __init__(self, repository: Repository, salt: str) -> None:
+    def __init__(self, repository: Repository, salt: str, recorder: Laboratory) -> None:
         self.repository = repository
         self.salt = salt
         self.texts = {p: SourceText(t) for p, t in repository.files.items()}
         self.lab = Laboratory(hash_seed=2)
-        self.cases, self.base = self._cases()
+        self.cases, self.base = self._cases(recorder)
         self.reservoir: list[Kept] = []
         self.used: set[tuple[str, int]] = set()
         self._queues: dict[tuple[bool, bool], Iterator[Fault]] = {}
@@ -55,12 +55,11 @@ class Workshop:
         """End the laboratory."""
         self.lab.close()
 
-    def _cases(self) -> tuple[tuple[Case, ...], Trial]:
+    def _cases(self, recorder: Laboratory) -> tuple[tuple[Case, ...], Trial]:
         """Cases whose expectation the original gives and the copy gives again, in another process."""
         source = self.repository.source
         asked = make_cases(source, self.salt)
-        with Laboratory(hash_seed=1) as recorder:
-            answers = recorder.record(source.use, asked)
+        answers = recorder.record(source.use, asked)
         cases = tuple(
             replace(c, mode=a["mode"], expected=a["expected"]) for c, a in zip(asked, answers, strict=True) if a
         )
