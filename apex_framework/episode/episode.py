@@ -191,7 +191,7 @@ class Episode:
     def _runtime(self, roster: Roster, start: str, clock: Clock) -> tuple[Router, Coordinator]:
         arm, make = self.arm, self.shop.catalog.make
         topologies: dict[str, Topology] = {name: make("topology", name) for name in arm.topologies}
-        if arm.free_messages:
+        if arm.free_messages or len(roster.members) == 1:  # alone, every topology is the same
             topologies = {name: Everyone(topology) for name, topology in topologies.items()}
         policies = [make("policy", name) for name in arm.policies]
 

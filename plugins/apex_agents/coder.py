@@ -31,6 +31,13 @@ def edits_of(candidate: Candidate) -> list[dict[str, Any]]:
     return [asdict(e) for e in candidate.edits]
 
 
+def _about(shown: list[Section]) -> tuple[str, int, int]:
+    """Path and line range of the source that is shown."""
+    at = shown[0].label.split()[0]
+    path, _, first = at.rpartition(":")
+    return path, int(first), int(first) + len(shown[0].body.splitlines()) - 1
+
+
 @dataclass
 class Coder:
     """Works through the functions in focus, a few rounds each, and says so when it is stuck."""
@@ -41,9 +48,7 @@ class Coder:
     start: int = 0
     """Which function of a focus to begin with, so that several coders do not all do the same."""
     role: str = "coder"
-    memory: Memory = field(
-        default_factory=lambda: Memory(frozenset({Kind.SUSPICIOUS, Kind.CAUSE, Kind.FOCUS, Kind.FAILING, Kind.TRIED}))
-    )
+    memory: Memory = field(default_factory=lambda: Memory(frozenset({Kind.SUSPICIOUS, Kind.FAILING, Kind.TRIED})))
     _functions: tuple[Function, ...] = ()
     _focus: list[Function] = field(default_factory=list)
     _looked_at: dict[str, None] = field(default_factory=dict)
@@ -76,6 +81,8 @@ class Coder:
             if not message.payload.get("reviewed"):
                 context.finish("visible tests pass")
         elif kind == speech.ACCEPT:
+            if not self._before:  # the verdict overtook the change on its way
+                await self._apply(context, parse_candidates(str(message.payload["candidate"]))[0])
             context.finish("change accepted")
         elif kind == speech.REJECT:
             await self._undo(context)
@@ -97,11 +104,11 @@ class Coder:
         if self._rounds >= ROUNDS_PER_FUNCTION:
             self._leave_function()
         if self._focus or not self._looked_at:
-            for most, functions in ((self.candidates, 2), (1, 1)):
-                shown = await self._shown(context, functions)
+            for most in (self.candidates, 1):
+                shown = await self._shown(context)
                 if not shown:
                     break
-                sections, heard = self.memory.recall(shown)
+                sections, heard = self.memory.recall(shown, about=_about(shown))
                 answer = await ask(
                     context,
                     Ask.REPAIR,
@@ -136,23 +143,22 @@ class Coder:
                     self._looked_at[function.name] = None
 
     def _suspects(self) -> list[tuple[str, int]]:
-        return places([*self.memory.of(Kind.CAUSE), *self.memory.of(Kind.SUSPICIOUS)])
+        return places(self.memory.of(Kind.SUSPICIOUS))
 
-    async def _shown(self, context: AgentContext, most: int) -> list[Section]:
-        """Slices of the function in focus and of the most suspicious one."""
-        wanted: dict[Function, int | None] = {}
+    async def _shown(self, context: AgentContext) -> list[Section]:
+        """The source of the function in focus; without a focus, of the most suspicious one."""
         suspects = self._suspects()
         if self._focus:
             here = self._focus[0]
-            wanted[here] = next(
-                (line for path, line in suspects if path == here.path and here.first <= line <= here.last), None
-            )
+            about = next((n for p, n in suspects if p == here.path and here.first <= n <= here.last), None)
+            shown = await source_slice(context, here, about)
+            return [shown] if shown else []
         for path, line in suspects:
             function = enclosing(self._functions, path, line)
-            if function and len(wanted) < most and function.name not in self._looked_at:
-                wanted.setdefault(function, line)
-        slices = [await source_slice(context, f, about) for f, about in list(wanted.items())[:most]]
-        return [s for s in slices if s]
+            if function and function.name not in self._looked_at:
+                shown = await source_slice(context, function, line)
+                return [shown] if shown else []
+        return []
 
     def _untried(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         done = {line.rpartition(" | ")[0] for line in self.memory.tried}

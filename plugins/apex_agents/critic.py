@@ -54,7 +54,9 @@ class Critic:
             )
         else:
             await context.send(
-                str(message.payload["coder"]), speech.payload(speech.ACCEPT, ()), priority=MessagePriority.FINAL
+                str(message.payload["coder"]),
+                speech.payload(speech.ACCEPT, (), candidate=message.payload["candidate"]),
+                priority=MessagePriority.FINAL,
             )
 
 

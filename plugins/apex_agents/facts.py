@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +14,10 @@ from typing import Any
 from apex_framework.interfaces import AgentContext
 from apex_framework.interfaces.prompting import Kind, Section
 
-MAP_LINES = 60
-SUSPICIOUS_LINES = 10
-SLICE_LINES = 60
+MAP_LINES = 40
+SUSPICIOUS_LINES = 8
+SLICE_LINES = 30
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ async def project_map(context: AgentContext) -> tuple[Function, ...]:
     if not result.ok:
         return ()
     return tuple(
-        Function(str(f["path"]), str(f["qualname"]), int(f["first"]), int(f["last"]))
+        Function(str(f["path"]), str(f["name"]), int(f["first"]), int(f["last"]))
         for f in result.value.get("functions", ())
         if not str(f["path"]).startswith("tests/")
     )
@@ -75,18 +78,32 @@ def enclosing(functions: Iterable[Function], path: str, line: int) -> Function |
 
 
 async def source_slice(context: AgentContext, function: Function, about: int | None = None) -> Section | None:
-    """A function's source; of a long one the part around line ``about``. None when it cannot be read."""
-    first, last = function.first, function.last
-    if last - first >= SLICE_LINES:
-        middle = about if about is not None and first <= about <= last else first + SLICE_LINES // 2
-        first = max(first, min(middle - SLICE_LINES // 2, last - SLICE_LINES + 1))
-        last = first + SLICE_LINES - 1
-    result = await context.use("fs.read", path=function.path, start=first, end=last)
+    """A function's source without its docstring; of a long one the part around line ``about``. None when unreadable."""
+    result = await context.use("fs.read", path=function.path, start=function.first, end=function.last)
     if not result.ok:
         return None
-    return Section(
-        Kind.FUNCTION, str(result.value["text"]).rstrip("\n"), f"{function.path}:{first} {function.qualname}"
+    lines = str(result.value["text"]).rstrip("\n").split("\n")
+    first = function.first
+    if len(lines) > SLICE_LINES:
+        skip = _docstring_end(lines)
+        middle = about - function.first if about is not None else skip + SLICE_LINES // 2
+        start = max(skip, min(middle - SLICE_LINES // 2, len(lines) - SLICE_LINES))
+        first, lines = first + start, lines[start : start + SLICE_LINES]
+    return Section(Kind.FUNCTION, "\n".join(lines), f"{function.path}:{first} {function.qualname}")
+
+
+def _docstring_end(lines: Sequence[str]) -> int:
+    """Number of lines up to the end of a docstring; 0 without one, or when the source cannot be parsed."""
+    try:
+        tree = ast.parse(textwrap.dedent("\n".join(lines)))
+    except SyntaxError:
+        return 0
+    body = getattr(tree.body[0], "body", None) if tree.body else None
+    first = body[0] if body else None
+    is_doc = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
     )
+    return (first.end_lineno or 0) if first is not None and is_doc else 0
 
 
 def places(sections: Iterable[Section]) -> list[tuple[str, int]]:
@@ -103,26 +120,39 @@ def places(sections: Iterable[Section]) -> list[tuple[str, int]]:
 def ochiai(tests: Sequence[Mapping[str, Any]], coverage: Mapping[str, Mapping[str, Sequence[int]]]) -> Section | None:
     """The most suspicious lines by Ochiai (Abreu et al. 2006): f / sqrt(F (f + p)), highest first.
 
-    ``coverage`` maps test id -> path -> lines; None when no test failed or nothing is covered.
+    Ties go to the line nearest to where a failing test raised. ``coverage`` maps test id -> path -> lines;
+    None when no test failed or nothing is covered.
     """
     failed: dict[tuple[str, int], int] = defaultdict(int)
     passed: dict[tuple[str, int], int] = defaultdict(int)
-    failures = 0
+    raised: list[tuple[str, int]] = []
     for test in tests:
         bad = test["status"] != "passed"
-        failures += bad
+        if bad:
+            raised += [(path, int(line)) for path, line in _FRAME.findall(str(test["detail"]))]
         for path, lines in coverage.get(str(test["id"]), {}).items():
             if not path.startswith("tests/"):
                 for line in lines:
                     (failed if bad else passed)[path, line] += 1
+    failures = sum(t["status"] != "passed" for t in tests)
     if not failures or not failed:
         return None
     scores = {at: count / math.sqrt(failures * (count + passed[at])) for at, count in failed.items()}
-    best = sorted(scores, key=lambda at: (-scores[at], at))[:SUSPICIOUS_LINES]
-    return Section(Kind.SUSPICIOUS, "\n".join(f"{path}:{line} {scores[path, line]:.2f}" for path, line in best))
+
+    def rank(at: tuple[str, int]) -> tuple[float, int, tuple[str, int]]:
+        distance = min((abs(line - at[1]) for path, line in raised if path == at[0]), default=10_000)
+        return -round(scores[at], 2), distance, at
+
+    best = sorted(scores, key=rank)[:SUSPICIOUS_LINES]
+    return suspicious_section([(path, line, scores[path, line]) for path, line in best])
 
 
-def failing_sections(tests: Sequence[Mapping[str, Any]], most: int = 2, characters: int = 500) -> tuple[Section, ...]:
+def suspicious_section(lines: Iterable[tuple[str, int, float]]) -> Section:
+    """(path, line, score) as a section."""
+    return Section(Kind.SUSPICIOUS, "\n".join(f"{path}:{line} {score:.2f}" for path, line, score in lines))
+
+
+def failing_sections(tests: Sequence[Mapping[str, Any]], most: int = 1, characters: int = 400) -> tuple[Section, ...]:
     """The ends of the first failing tests' outputs."""
     bad = [t for t in tests if t["status"] != "passed"]
     return tuple(Section(Kind.FAILING, str(t["detail"])[-characters:], str(t["id"])) for t in bad[:most])

@@ -67,19 +67,31 @@ class Memory:
         """Lines of tried candidates, oldest first, whether kept in prompts or not."""
         return tuple(self._tried)
 
-    def recall(self, own: Iterable[Section] = ()) -> tuple[tuple[Section, ...], str]:
+    def recall(
+        self, own: Iterable[Section] = (), *, about: tuple[str, int, int] | None = None
+    ) -> tuple[tuple[Section, ...], str]:
         """Sections for the next prompt, and the text of those that came from other agents.
 
-        ``own`` are the agent's private facts. What was fresh is not fresh afterwards.
+        ``own`` are the agent's private facts; ``about`` (path, first, last line) leaves out kept tried lines and
+        suspicions that lie elsewhere. What was fresh is not fresh afterwards.
         """
         own = tuple(own)
-        seen = set(own)
-        heard: list[Section] = []
-        merged = {Kind.TRIED} if self._tried and Kind.TRIED in self.keeps else set()
-        for section in [*(s for kind in Kind for s in self.of(kind)), *(s for group in self._fresh for s in group)]:
-            stale = section.kind in merged and section.body != "\n".join(self._tried)
-            if section not in seen and not stale:
-                seen.add(section)
-                heard.append(section)
+        kept = [s for kind in Kind for s in self.of(kind)]
+        if about is not None:
+            kept = [s for s in (_nearby(s, *about) for s in kept) if s.body]
+        fresh = [s for group in self._fresh for s in group if s.kind not in self.keeps]
+        heard = list(dict.fromkeys(s for s in [*kept, *fresh] if s not in own))
         self._fresh = []
         return own + tuple(heard), render_sections(heard)
+
+
+def _nearby(section: Section, path: str, first: int, last: int) -> Section:
+    """Of tried and suspicious lines those that lie in a piece of source; other sections whole."""
+    if section.kind not in (Kind.TRIED, Kind.SUSPICIOUS):
+        return section
+    lines = []
+    for line in section.body.splitlines():
+        at, _, number = line.split(" ")[0].rpartition(":")
+        if at == path and number.isdigit() and first <= int(number) <= last:
+            lines.append(line)
+    return Section(section.kind, "\n".join(lines), section.label)

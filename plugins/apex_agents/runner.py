@@ -22,8 +22,18 @@ from apex_framework.interfaces.prompting import (
 from . import speech
 from .asking import ask
 from .coder import edits_of
-from .facts import failing_sections, ochiai
+from .facts import SUSPICIOUS_LINES, failing_sections, ochiai, places, suspicious_section
 from .memory import Memory
+
+
+def _sharpened(suspicious: Section, causes: list[tuple[str, int]]) -> Section:
+    """The suspicious lines with the diagnosed causes first and certain."""
+    scores = dict.fromkeys(causes, 1.0)
+    for line in suspicious.body.splitlines():
+        at, _, score = line.rpartition(" ")
+        path, _, number = at.rpartition(":")
+        scores.setdefault((path, int(number)), float(score))
+    return suspicious_section([(path, line, score) for (path, line), score in scores.items()][:SUSPICIOUS_LINES])
 
 
 @dataclass
@@ -63,8 +73,8 @@ class Runner:
         if suspicious:
             facts.append(suspicious)
         causes = await self._diagnose(context, facts) if facts else ""
-        if causes:
-            facts.append(Section(Kind.CAUSE, causes))
+        if causes and suspicious:
+            facts[-1] = _sharpened(suspicious, places([Section(Kind.CAUSE, causes)]))
         await context.send("coder", speech.payload(speech.FAILURES, facts))
 
     async def _diagnose(self, context: AgentContext, facts: list[Section]) -> str:
