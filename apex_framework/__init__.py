@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .budget import Guard, Ledger
     from .catalog import Catalog, Entry, Owner
     from .errors import (
         ApexError,
@@ -48,10 +49,24 @@ if TYPE_CHECKING:
         TopologyChanged,
     )
     from .hookspecs import ApexSpec, hookimpl
-    from .interfaces import *  # noqa: F403 - its __all__ is explicit
+    from .interfaces import *
     from .plugins import LoadReport, PluginRecord, Plugins, load_plugins
+    from .runtime import Coordinator, Router, SwitchEngine
+    from .services import LLMService, ToolService
+    from .session import Services, Session, SessionEnd, Step
 
-_ROOMS = ("errors", "hookspecs", "catalog", "plugins", "events", "interfaces")
+_ROOMS = (
+    "errors",
+    "hookspecs",
+    "catalog",
+    "plugins",
+    "events",
+    "interfaces",
+    "budget",
+    "services",
+    "runtime",
+    "session",
+)
 """Modules of the public names, light ones first."""
 
 __all__ = [
@@ -83,6 +98,7 @@ __all__ = [
     "ConfigError",
     "Confinement",
     "Controller",
+    "Coordinator",
     "DeadReason",
     "Decision",
     "DecisionTaken",
@@ -98,15 +114,18 @@ __all__ = [
     "Event",
     "Executor",
     "Exporter",
+    "Guard",
     "Intercepted",
     "Interceptor",
     "LLMBackend",
     "LLMCapabilities",
     "LLMRequest",
     "LLMResult",
+    "LLMService",
     "LLMStatus",
     "Lane",
     "LaneDiscipline",
+    "Ledger",
     "LedgerError",
     "Level",
     "Limits",
@@ -134,6 +153,7 @@ __all__ = [
     "Report",
     "Roster",
     "RouteResult",
+    "Router",
     "Routes",
     "Ruling",
     "RunFinished",
@@ -142,11 +162,16 @@ __all__ = [
     "RuntimeFault",
     "Sandbox",
     "SandboxStatus",
+    "Services",
+    "Session",
+    "SessionEnd",
     "Snapshots",
+    "Step",
     "StoreError",
     "Streams",
     "Subject",
     "SuiteError",
+    "SwitchEngine",
     "SwitchFinished",
     "Task",
     "TaskSuite",
@@ -156,6 +181,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "ToolServer",
+    "ToolService",
     "ToolSpec",
     "Topology",
     "TopologyChanged",
