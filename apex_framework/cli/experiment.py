@@ -14,6 +14,7 @@ from .options import base_arm, plugin_settings, setting_options, settings_from
 
 if TYPE_CHECKING:
     from ..analysis import Gate
+    from ..config import Settings
     from ..experiment.plan import Plan
 
 REPEATS = 3
@@ -23,39 +24,33 @@ REPEATS = 3
 @click.command()
 @click.option("--gate", is_flag=True, required=True, help="The informativeness gate, asked before any training.")
 @setting_options
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for its two runs; again: goes on.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for its two runs; the same command goes on there.")
 @click.pass_obj
-def experiment(context: Context, /, gate: bool, out: Path, config_file: Path | None, **flags: Any) -> int:
+def experiment(context: Context, /, gate: bool, out: Path | None, config_file: Path | None, **flags: Any) -> int:
     """Run every static topology three times and every fixed phase schedule once, and print the gate's figures.
 
     Exit status 5 when the gate is not passed.
     """
     from ..analysis import evaluate_gate, read_episodes
-    from ..experiment.arms import STATIC, default_arms
+    from ..experiment.arms import STATIC
+    from ..experiment.artifacts import read_plan
     from ..experiment.manifest import DONE
-    from ..experiment.planning import make_plan
+    from ..experiment.resume import RUNS
     from .running import execute, open_folder
 
     settings = settings_from(config_file, **flags)
-    base = base_arm(settings)
-    statics = [f"{STATIC}{topology}" for topology in base.topologies]
-    schedules = [f"schedule:{','.join(shapes)}" for shapes in product(base.topologies, repeat=3)]
-    for part, names, seeds in (("statics", statics, REPEATS), ("schedules", schedules, 1)):
-        plan = make_plan(
-            context.plugins,
-            default_arms(names, base, baselines=False),
-            suite=settings.suite,
-            split=settings.split,
-            limit=settings.episodes,
-            seeds=seeds,
-            seed=settings.seed,
-            real_time=settings.real_time,
-            settings=plugin_settings(context),
-        )
+    statics = [f"{STATIC}{topology}" for topology in settings.topology_set]
+    schedules = [f"schedule:{','.join(shapes)}" for shapes in product(settings.topology_set, repeat=3)]
+    parts = {
+        "statics": _plan(context, settings, statics, REPEATS),
+        "schedules": _plan(context, settings, schedules, 1),
+    }
+    out = out or RUNS / f"gate-{parts['statics'].digest[:6]}"
+    for part, plan in parts.items():
         if (out / part / DONE).exists():
-            _require_done(out / part, plan)
+            read_plan(out / part).require_same(plan)
             continue
-        outcome = execute(context, open_folder(context, plan, out / part), settings.workers)
+        outcome = execute(context, open_folder(context, plan, settings, out / part), settings.workers)
         if not outcome.complete:
             context.say(
                 f"interrupted: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on"
@@ -63,15 +58,26 @@ def experiment(context: Context, /, gate: bool, out: Path, config_file: Path | N
             return outcome.exit_status
     rows = [*read_episodes(out / "statics"), *read_episodes(out / "schedules")]
     result = evaluate_gate(rows, statics=statics, schedules=schedules)
-    values = {"passed": result.passed, **dataclasses.asdict(result)}
+    values = {"passed": result.passed, "runs": str(out), **dataclasses.asdict(result)}
     context.emit(values, _text(result))
     return 0 if result.passed else 5
 
 
-def _require_done(path: Path, plan: Plan) -> None:
-    from ..experiment.artifacts import read_plan
+def _plan(context: Context, settings: Settings, names: list[str], seeds: int) -> Plan:
+    from ..experiment.arms import default_arms
+    from ..experiment.planning import make_plan
 
-    read_plan(path).require_same(plan)
+    return make_plan(
+        context.plugins,
+        default_arms(names, base_arm(settings), baselines=False),
+        suite=settings.suite,
+        split=settings.split,
+        limit=settings.episodes,
+        seeds=seeds,
+        seed=settings.seed,
+        real_time=settings.real_time,
+        settings=plugin_settings(context),
+    )
 
 
 def _text(gate: Gate) -> str:

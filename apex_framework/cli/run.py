@@ -68,4 +68,4 @@ def run(
     if plan_only:
         show_plan(context, plan, settings.workers)
         return 0
-    return carry_out(context, open_folder(context, plan, settings.out), settings.workers)
+    return carry_out(context, open_folder(context, plan, settings, settings.out), settings.workers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..experiment.resume import RUNS, reopen_same
 from ..experiment.run import Runner, RunOutcome
 
 if TYPE_CHECKING:
+    from ..config import Settings
     from ..events import Event
     from .context import Context
 
@@ -25,14 +27,15 @@ SECONDS_PER_EPISODE = 0.5
 """Assumed of one worker where no earlier run tells."""
 
 
-def open_folder(context: Context, plan: Plan, out: Path | None) -> RunFolder:
+def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | None) -> RunFolder:
     """A new run folder, or the unfinished one at ``out``. Raises RunFolderError, PlanChangedError."""
     if out is not None and (out / "run.json").exists() and not (out / DONE).exists():
         return reopen_same(out, context.plugins, plan)
     if out is None:
         stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         out = RUNS / f"{stamp}-{plan.digest[:6]}"
-    return RunFolder.create(out, plan, command=" ".join(["apex", *sys.argv[1:]]))
+    config = settings.model_dump(mode="json", exclude={"out"})
+    return RunFolder.create(out, plan, command=shlex.join(["apex", *sys.argv[1:]]), config=config)
 
 
 def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:

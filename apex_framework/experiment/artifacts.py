@@ -25,9 +25,6 @@ EPISODES = "episodes.jsonl"
 SIDE_FILES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl")
 """Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
 
-_NO_SETTINGS = ("tasks", "versions", "policies", "suite_digest", "level")
-"""Parts of a plan that follow from settings and so are not in config.toml."""
-
 
 class RunFolder:
     """An open run folder, locked for this process. A context manager; ``add`` makes one episode durable."""
@@ -42,8 +39,19 @@ class RunFolder:
         self._patches: dict[Key, str] = {}
 
     @classmethod
-    def create(cls, path: Path, plan: Plan, *, command: str = "", files: Files | None = None) -> RunFolder:
-        """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind."""
+    def create(
+        cls,
+        path: Path,
+        plan: Plan,
+        *,
+        command: str = "",
+        config: Mapping[str, Any] | None = None,
+        files: Files | None = None,
+    ) -> RunFolder:
+        """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind.
+
+        ``config`` are the settings that the plan was made from, in the form of a configuration file.
+        """
         if (path / DONE).exists():
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
         if (path / "run.json").exists():
@@ -52,9 +60,8 @@ class RunFolder:
         folder = cls(path, plan, lock, files=files or SystemFiles())
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = {"format": FORMAT, "run_id": plan.run_id, "digest": plan.digest, "created": now, "command": command}
-        settings = {key: value for key, value in plan.to_json().items() if key not in _NO_SETTINGS}
         try:
-            folder._files.replace(path / "config.toml", to_toml(settings).encode())
+            folder._files.replace(path / "config.toml", to_toml(config or {}).encode())
             folder._files.replace(
                 path / "run.json", json.dumps({**run, "plan": plan.to_json()}, indent=1).encode() + b"\n"
             )

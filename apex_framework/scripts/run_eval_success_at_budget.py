@@ -48,7 +48,7 @@ def evaluate(
         limit=settings.episodes,
         seed=settings.seed,
     )
-    folder = open_folder(context, plan, None)
+    folder = open_folder(context, plan, settings, None)
     outcome = execute(context, folder, workers)
     if outcome.complete:
         try:

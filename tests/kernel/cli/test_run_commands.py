@@ -120,6 +120,13 @@ def test_a_run_pairs_the_controller_with_statics_and_a_single_agent(apex: Termin
     assert Path("r/DONE").exists()
 
 
+def test_the_folders_configuration_plans_the_same_run_again(apex: Terminal) -> None:
+    assert apex(run, *FAKE, "--dwell", "3", "--backend", "coder=scripted,*=scripted", "--out", "r")[0] == 0
+    status, out, err = apex(run, "--config", "r/config.toml", "--plan", json=True)
+    assert status == 0, err
+    assert json.loads(out)["digest"] == json.loads(Path("r/run.json").read_text())["digest"]
+
+
 def test_no_baselines_several_controllers_and_further_arms(apex: Terminal) -> None:
     arms = ("--no-baselines", "--controller", "phase_heuristic", "--controller", "schedule:star,flat,flat")
     status, out, _ = apex(run, *FAKE, *arms, "--arm", "manager", "--plan", json=True)

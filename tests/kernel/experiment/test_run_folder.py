@@ -22,11 +22,11 @@ MakePlan = Callable[..., Plan]
 
 def test_the_plan_comes_back_as_it_was_written(tmp_path: Path, make_plan: MakePlan) -> None:
     plan = make_plan(arms=(Arm("a", controller_options={"x": [1.5, None]}),))
-    RunFolder.create(tmp_path / "r", plan).close()
+    RunFolder.create(tmp_path / "r", plan, config={"budget": 10_000, "backend": {"*": "repair"}, "out": None}).close()
     assert read_plan(tmp_path / "r") == plan
     assert read_plan(tmp_path / "r").digest == plan.digest
     config = tomllib.loads((tmp_path / "r/config.toml").read_text())
-    assert config["arms"][0]["budget"] == 10_000
+    assert config == {"budget": 10_000, "backend": {"*": "repair"}}
 
 
 def test_an_unwritable_folder_is_refused_before_anything(tmp_path: Path, make_plan: MakePlan) -> None:
