@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import fsum
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -86,7 +87,7 @@ class BanditV1:
         if action == transition.observation.topology:
             action = STAY
         features = tuple(bandit_features(transition.observation, self._context.topologies, self._k_dwell))
-        own, duration = sum(parts.values()), transition.outcome.duration
+        own, duration = fsum(parts.values()), transition.outcome.duration
         self._pending.append((features, self._state.actions.index(action), own, duration))
         if not transition.outcome.terminal:
             return
