@@ -14,7 +14,7 @@ KINDS = ("policy", "interceptor", "store", "exporter", "command")
 
 
 def kit(kind: str) -> Callable[[Callable[[], Any]], None]:
-    return getattr(import_module(f"apex_framework.testing.{kind}"), f"check_{kind}")  # type: ignore[no-any-return]
+    return getattr(import_module(f"apex_framework.testing.{kind}"), f"check_{kind}")  # type: ignore[no-any-return]  # chosen by name
 
 
 CASES = [
