@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from ..experiment.artifacts import RunFolder
 
+SHOWN_ARMS = 10
+"""A line names each arm's successes up to so many arms."""
+
 
 class Progress(Protocol):
     """Takes events of a run and shows them."""
@@ -121,9 +124,10 @@ class Lines:
         tenth = self._count.done * 10 // max(1, self._count.planned)
         if tenth > self._tenth:
             self._tenth = tenth
-            rates = ", ".join(f"{name} {t.success}/{t.judged}" for name, t in self._count.arms.items())
+            arms = self._count.arms if len(self._count.arms) <= SHOWN_ARMS else {}
+            rates = "".join(f", {name} {tally.success}/{tally.judged}" for name, tally in arms.items())
             self._console.print(
-                f"{self._count.done}/{self._count.planned} episodes, {self._count.left()} left: {rates}", soft_wrap=True
+                f"{self._count.done}/{self._count.planned} episodes, {self._count.left()} left{rates}", soft_wrap=True
             )
 
 
