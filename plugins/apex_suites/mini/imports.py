@@ -78,7 +78,8 @@ def without_accelerators(text: str, accelerators: frozenset[str]) -> str:
     for node in source.tree.body:
         if isinstance(node, ast.Try) and node.handlers and imports_only(node.body, accelerators):
             start, end = source.span(node)
-            body = node.handlers[0].body
+            first = next(n for n, s in enumerate(node.body) if isinstance(s, ast.Import | ast.ImportFrom))
+            body = [*node.body[:first], *node.handlers[0].body]
             kept = [ast.unparse(s) for s in body if not isinstance(s, ast.Pass)]
             lines = source.data[start:end].count(b"\n") + 1
             edits.append(Replacement(start, end, "\n".join([*kept, *[""] * (lines - len(kept))][: max(lines, len(kept))])))
