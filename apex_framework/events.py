@@ -29,8 +29,8 @@ class EpisodeFinished:
 class MessageMoved:
     """A message changed its state. ``ts`` is episode time in seconds.
 
-    ``what`` is routed (into ``receiver``'s lane), held (at the epoch gate), delivered, acked, nacked,
-    migrated (into ``epoch``; an empty ``receiver`` means that its hop to ``reason`` is routed anew),
+    ``what`` is routed (into ``receiver``'s lane), held (at the epoch gate), released (from it), delivered, acked, nacked,
+    migrated (into ``epoch``; with an empty ``receiver`` its hop to ``reason`` ends and is routed anew),
     dead or refused (``reason`` says why).
     """
 
@@ -45,6 +45,8 @@ class MessageMoved:
     ts: float
     size: int = 0
     reason: str = ""
+    hop: int = 0
+    """Number of the hop, unique within the router; a message has one for each receiver and each relay."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         pass
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """Raises RuntimeError: a thread has no place in virtual time; await ``Effects.run`` instead."""
         raise RuntimeError("no threads on a virtual-time loop: use ports.VirtualEffects")

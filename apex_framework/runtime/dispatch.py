@@ -19,6 +19,7 @@ from .record import Record, RouterStats
 from .routes import Hop, Plan, RouteTable
 
 ENQUEUED = RouteResult.ENQUEUED
+NO_ROUTE = RouteResult.NO_ROUTE
 CLOSED = Epoch(-1)
 """Stands for the admitted epoch once the episode is over."""
 
@@ -34,6 +35,10 @@ class Held:
     """Members still to be served; None: resolve the audience."""
     expires_ts: float
     size: int
+    order: int
+    """Place in the order of arrival, and the hop's number while it is held."""
+    gated: bool = False
+    """True when it has waited at the gate."""
 
 
 class Dispatch:
@@ -143,17 +148,19 @@ class Dispatch:
             return self._record.refuse(message, RouteResult.POLICY, "", size, ruling.reason)
         if not self._local:
             message = self._over_the_wire(message)
-        if self._admit != self._epoch:
+        epoch = self._epoch
+        if self._admit != epoch:
             return self._hold(message, message.sender, None, expires, size)
         plan = self._plans.get((message.sender, message.audience or message.recipient))
         if plan is None or plan.special:
             plan = self._turn(message, size)
-        record = self._record
-        result = RouteResult.NO_ROUTE
+        record, boxes = self._record, self._boxes
+        result = NO_ROUTE
         for hop in plan.hops:
-            box = self._boxes[hop.receiver]
+            box = boxes[hop.receiver]
             mark = expires - now + box.life(now) if box.leases else expires - box.stopped
-            envelope = stamp(message, hop, None, self._epoch, expires, mark, size)
+            record.hops = number = record.hops + 1
+            envelope = stamp(message, hop, None, epoch, expires, mark, size, number, number)
             offered = box.lane.offer(envelope)
             if offered is ENQUEUED:
                 result = ENQUEUED
@@ -191,8 +198,9 @@ class Dispatch:
         box = self._boxes.get(message.recipient)
         if box is None or box.gone:
             return self._record.refuse(message, RouteResult.NO_ROUTE, message.recipient, size)
-        hop = Hop(message.recipient, (), False)
-        envelope = stamp(message, hop, None, self._epoch, expires, expires - now + box.life(now), size)
+        hop, mark = Hop(message.recipient, (), False), expires - now + box.life(now)
+        self._record.hops = number = self._record.hops + 1
+        envelope = stamp(message, hop, None, self._epoch, expires, mark, size, number, number)
         offered = box.lane.offer(envelope)
         if offered is not ENQUEUED:
             return self._record.refuse(envelope, offered, hop.receiver, size)
@@ -214,9 +222,10 @@ class Dispatch:
                 return record.refuse(message, RouteResult.NO_ROUTE, "", size)
             if len(self._next) >= self._capacity * len(self._boxes):
                 return record.refuse(message, RouteResult.FULL, "", size)
-        self._next.append(Held(message, holder, targets, expires, size))
         record.admitted += 1
-        record.tell("held", message, "", size, holder=holder)
+        record.hops += 1
+        self._next.append(Held(message, holder, targets, expires, size, record.hops, True))
+        record.tell("held", message, "", size, holder=holder, hop=record.hops)
         return ENQUEUED
 
     def _resolve(self, held: Held) -> None:
@@ -235,16 +244,19 @@ class Dispatch:
             hops = self._table.onward(held.holder, held.targets).hops
         via = held.holder if held.holder != message.sender else None
         if not hops:
-            record.bury(message, DeadReason.NO_ROUTE, "", held.size, held.holder)
+            record.bury(message, DeadReason.NO_ROUTE, "", held.size, held.holder, held.order)
             return
         record.admitted += len(hops) - 1
         record.bytes += held.size * len(hops)
         if via is not None:
             record.forwarded += len(hops)
+        if held.gated:
+            record.tell("released", message, "", held.size, holder=held.holder, hop=held.order)
         for hop in hops:
             box = self._boxes[hop.receiver]
             mark = held.expires_ts - now + box.life(now)
-            envelope = stamp(message, hop, via, self._epoch, held.expires_ts, mark, held.size)
+            record.hops = number = record.hops + 1
+            envelope = stamp(message, hop, via, self._epoch, held.expires_ts, mark, held.size, number, held.order)
             box.lane.restore(envelope)
             record.tell("routed", envelope, hop.receiver, held.size)
             box.wake()
@@ -268,6 +280,7 @@ class Dispatch:
         taken = tuple(plan.hops[(start + i) % n] for i in range(plan.cut))
         served = sum(len(h.rest) + (not h.relay) for h in taken)
         self._record.fanout_cut += plan.meant - plan.unreachable - served
+        self._record.tell("refused", message, "", size, RouteResult.FANOUT.value)
         return Plan(taken, None, plan.unreachable, plan.meant)
 
     def _over_the_wire(self, message: Message) -> Message:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ..interfaces.message import AgentID, Epoch, Message
 from .routes import Hop
+
+
+NOWHERE: Final = Hop(AgentID(""), (), False)
 
 
 @dataclass(slots=True)
@@ -15,11 +19,15 @@ class Envelope(Message):
     Every hop has an envelope of its own; the payload is shared and must not be changed.
     """
 
-    hop: Hop = Hop(AgentID(""), (), False)
+    hop: Hop = NOWHERE
     mark: float = 0.0
     """Reading of the receiver's time-to-live clock at which this expires, in seconds."""
     size: int = 0
     """Payload in bytes."""
+    number: int = 0
+    """Number of this hop, unique within the router."""
+    order: int = 0
+    """Place in the order of arrival at the router; a hop that is routed anew keeps it."""
 
     @property
     def holder(self) -> AgentID:
@@ -33,7 +41,15 @@ class Envelope(Message):
 
 
 def stamp(
-    source: Message, hop: Hop, via: AgentID | None, epoch: Epoch, expires_ts: float, mark: float, size: int
+    source: Message,
+    hop: Hop,
+    via: AgentID | None,
+    epoch: Epoch,
+    expires_ts: float,
+    mark: float,
+    size: int,
+    number: int,
+    order: int,
 ) -> Envelope:
     """A fresh envelope for one hop of a message."""
     # Field by field: the generated __init__ with its keywords takes twice as long, and this is the hot path.
@@ -58,4 +74,6 @@ def stamp(
     envelope.hop = hop
     envelope.mark = mark
     envelope.size = size
+    envelope.number = number
+    envelope.order = order
     return envelope

@@ -52,12 +52,15 @@ class EpochGate:
         """Enter the next epoch with a new table; returns how many messages moved with it, and deaths by reason.
 
         What still waits keeps its right of delivery and comes before everything of the new epoch, in
-        its order: where the new topology has the edge of its hop it stays in front of its receiver,
-        otherwise it is routed anew from its holder to the part of its audience that this hop owed.
+        order of arrival. Where the new topology has the edges of all hops that wait of a message from one
+        holder, they stay in front of their receivers; otherwise they are routed anew together, from that
+        holder to the members that these hops owed it to. A path may then lead through somebody who has it
+        already: as a relay, because the new topology has no other.
         """
         router = self._router
         before = dict(router._record.dead)
         carried = [(box, envelope) for box in router._boxes.values() for envelope in box.pending()]
+        carried.sort(key=lambda pair: pair[1].order)
         moved = router._record.migrated
         members = set(table.roster.ids)
         router._epoch = Epoch(router._epoch + 1)
@@ -73,8 +76,12 @@ class EpochGate:
         for agent in table.roster.ids:
             if agent not in router._boxes:
                 router._boxes[agent] = router._mailbox(agent)
+        hops: dict[tuple[str, str, str], list[tuple[Envelope, float]]] = {}
         for box, envelope in carried:
-            self._carry(envelope, now + envelope.mark - lives[box.agent])
+            same = hops.setdefault((envelope.msg_id, envelope.sender, envelope.holder), [])
+            same.append((envelope, now + envelope.mark - lives[box.agent]))
+        for same in hops.values():
+            self._carry(same)
         moved = router._record.migrated - moved
         self._release()
         dead = router._record.dead
@@ -82,23 +89,36 @@ class EpochGate:
             reason.value: n - before.get(reason, 0) for reason, n in dead.items() if n > before.get(reason, 0)
         }
 
-    def _carry(self, envelope: Envelope, expires_ts: float) -> None:
-        """Move one waiting message into the new epoch."""
+    def _carry(self, same: list[tuple[Envelope, float]]) -> None:
+        """Move what waits of one message from one holder into the new epoch; with each hop its expiry."""
         router, record = self._router, self._router._record
-        box = router._boxes[envelope.recipient]
-        injected = envelope.holder not in router._boxes
-        record.migrated += 1
-        if not box.gone and (injected or router._table.allows(envelope.holder, envelope.recipient)):
-            envelope.topo_epoch = router._epoch
-            box.lane.restore(envelope)
-            record.tell("migrated", envelope, envelope.recipient, envelope.size)
+        record.migrated += len(same)
+        if all(self._may_stay(envelope) for envelope, _ in same):
+            for envelope, _ in same:
+                envelope.topo_epoch = router._epoch
+                router._boxes[envelope.recipient].lane.restore(envelope)
+                record.tell("migrated", envelope, envelope.recipient, envelope.size)
             return
-        targets = tuple(t for t in envelope.targets if t in router._boxes and not router._boxes[t].gone)
-        if not targets:
-            record.bury(envelope, DeadReason.RECIPIENT_GONE, envelope.recipient, envelope.size)
-            return
-        record.tell("migrated", envelope, "", envelope.size, envelope.recipient)
-        router._resolve(Held(envelope, envelope.holder, targets, expires_ts, envelope.size))
+        # All of them together, or one member could get it both for itself and as a relay for another.
+        owed = {t for envelope, _ in same for t in envelope.targets}
+        targets = tuple(t for t in router._table.roster.ids if t in owed)
+        for envelope, _ in same:
+            if set(envelope.targets).isdisjoint(targets):
+                record.bury(envelope, DeadReason.RECIPIENT_GONE, envelope.recipient, envelope.size)
+            else:
+                record.tell("migrated", envelope, "", envelope.size, envelope.recipient)
+                record.admitted -= 1
+        if targets:
+            first, expires_ts = same[0]
+            record.admitted += 1
+            router._resolve(Held(first, first.holder, targets, expires_ts, first.size, first.order))
+
+    def _may_stay(self, envelope: Envelope) -> bool:
+        """Whether the new topology has the edge of a hop; one from outside the team needs none."""
+        router, holder = self._router, envelope.holder
+        if router._boxes[envelope.recipient].gone:
+            return False
+        return holder not in router._boxes or router._table.allows(holder, envelope.recipient)
 
     def _release(self) -> None:
         """Send everything that waited here on its way, in arrival order."""

@@ -47,6 +47,7 @@ class Mailbox:
         self.retries: list[tuple[float, int, Envelope]] = []
         """Heap of (due, order, envelope): messages in retry backoff."""
         self.leases: dict[int, Lease] = {}
+        """By id, in the order of their deadlines."""
         self.waiters: deque[asyncio.Future[None]] = deque()
         self.stopped = 0.0
         """Seconds for which the time-to-live clock has stood still, the current lease not counted."""

@@ -57,6 +57,7 @@ class Record:
         "dead_letters",
         "fanout_cut",
         "forwarded",
+        "hops",
         "listener",
         "migrated",
         "now",
@@ -67,6 +68,7 @@ class Record:
     def __init__(self, now: Callable[[], float], listener: Callable[[MessageMoved], None] | None) -> None:
         self.now = now
         self.listener = listener
+        self.hops = 0
         self.admitted = self.acked = self.bytes = self.fanout_cut = 0
         self.migrated = self.forwarded = self.redelivered = 0
         self.dead: Counter[DeadReason] = Counter()
@@ -74,9 +76,16 @@ class Record:
         self.dead_letters: deque[Message] = deque(maxlen=DEAD_LETTERS_KEPT)
 
     def tell(
-        self, what: str, message: Message, receiver: str, size: int, reason: str = "", holder: str | None = None
+        self,
+        what: str,
+        message: Message,
+        receiver: str,
+        size: int,
+        reason: str = "",
+        holder: str | None = None,
+        hop: int | None = None,
     ) -> None:
-        """Tell the listener, if there is one. ``holder`` is by default where the message's hop starts."""
+        """Tell the listener, if there is one. Holder and hop are by default those of the envelope."""
         if self.listener is not None:
             holder = holder or message.via or message.sender
             audience = message.audience or message.recipient
@@ -92,6 +101,7 @@ class Record:
                 self.now(),
                 size,
                 reason,
+                getattr(message, "number", 0) if hop is None else hop,
             )
             self.listener(event)
 
@@ -103,12 +113,20 @@ class Record:
         self.tell("refused", message, receiver, size, reason or result.value)
         return result
 
-    def bury(self, message: Message, reason: DeadReason, receiver: str, size: int, holder: str | None = None) -> None:
+    def bury(
+        self,
+        message: Message,
+        reason: DeadReason,
+        receiver: str,
+        size: int,
+        holder: str | None = None,
+        hop: int | None = None,
+    ) -> None:
         """An admitted message ends as a dead letter."""
         self.dead[reason] += 1
         message.drop_reason = reason.value
         self.dead_letters.append(message)
-        self.tell("dead", message, receiver, size, reason.value, holder)
+        self.tell("dead", message, receiver, size, reason.value, holder, hop)
 
     def stats(self, waiting: int, leased: int, backoff: int) -> RouterStats:
         """The counters, with what is open now."""

@@ -21,7 +21,7 @@ from ..interfaces.transport import Transport
 from ..ports import Clock
 from .dispatch import CLOSED, Dispatch, Held
 from .envelope import Envelope
-from .mailbox import Lease, Mailbox
+from .mailbox import Lease
 from .routes import RouteTable
 
 BACKOFF_S = 0.1
@@ -81,16 +81,12 @@ class Router(Dispatch):
         if box is None:
             raise UnknownNameError("agent", agent, self._boxes)
         now = self._now()
-        if box.leases:
-            for overdue in [held for held in box.leases.values() if held.deadline <= now]:
-                self.nack(overdue, "lease_expired")
+        while box.leases and (first := next(iter(box.leases.values()))).deadline <= now:
+            self.nack(first, "lease_expired")
         life = box.held_since - box.stopped if box.leases else now - box.stopped
         while True:
             envelope: Message | None
-            if box.retries and box.retries[0][0] <= now:
-                envelope = heapq.heappop(box.retries)[2]
-            else:
-                envelope = box.lane.take()
+            envelope = heapq.heappop(box.retries)[2] if box.retries and box.retries[0][0] <= now else box.lane.take()
             if envelope is None:
                 break
             assert isinstance(envelope, Envelope)
@@ -124,7 +120,7 @@ class Router(Dispatch):
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
             box.waiters.append(waiter)
-            times = [due for due, _, _ in box.retries[:1]] + [held.deadline for held in box.leases.values()]
+            times = [due for due, _, _ in box.retries[:1]] + [held.deadline for held in [*box.leases.values()][:1]]
             timer = loop.call_later(max(0.0, min(times) - self._now()), box.wake) if times else None
             try:
                 await waiter
@@ -146,7 +142,10 @@ class Router(Dispatch):
 
     def renew(self, lease: Lease) -> None:
         """Start the lease's time again."""
-        lease.deadline = self._now() + self._lease_s
+        if lease.live:
+            lease.deadline = self._now() + self._lease_s
+            del lease.box.leases[lease.id]
+            lease.box.leases[lease.id] = lease
 
     def ack(self, lease: Lease) -> bool:
         """The agent is done with it. A message with more of its audience to serve moves on in the same step.
@@ -171,7 +170,8 @@ class Router(Dispatch):
                 self._hold(envelope, lease.agent, envelope.hop.rest, expires_ts, envelope.size)
             else:
                 self._record.admitted += 1
-                self._resolve(Held(envelope, lease.agent, envelope.hop.rest, expires_ts, envelope.size))
+                self._record.hops = order = self._record.hops + 1
+                self._resolve(Held(envelope, lease.agent, envelope.hop.rest, expires_ts, envelope.size, order))
         if self._watch is not None:
             self._watch()
         return True
@@ -212,7 +212,7 @@ class Router(Dispatch):
         self._admit = CLOSED
         now, record, over = self._now(), self._record, DeadReason.EPISODE_OVER
         for held in self._next:
-            record.bury(held.message, over, "", held.size)
+            record.bury(held.message, over, "", held.size, held.holder, held.order)
         self._next.clear()
         for box in self._boxes.values():
             for lease in list(box.leases.values()):

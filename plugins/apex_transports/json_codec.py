@@ -21,6 +21,7 @@ _SHORT_ESCAPES = b'"\\\b\f\n\r\t'
 _SHORT_TEXT = 64
 _LONG_TEXT = 1024
 _REMEMBERED = 16
+_REMEMBERED_KEYS = 1024
 
 
 def text_size(text: str) -> int:
@@ -43,8 +44,10 @@ class JsonCodec:
     schema_hash = "apex-json-1"
 
     def __init__(self) -> None:
+        # Long texts travel more than once (to several members, in retries), and keys are always the same ones:
+        # what was measured lately is not measured again.
         self._sizes: dict[int, tuple[str, int]] = {}
-        # Long texts travel more than once (to several members, in retries): the last few are not measured again.
+        self._keys: dict[str, int] = {}
 
     def size(self, message: Message) -> int:
         """Bytes of the payload as compact UTF-8 JSON. Raises PayloadError when it has no such form."""
@@ -61,10 +64,16 @@ class JsonCodec:
             if depth >= MAX_DEPTH:
                 raise ValueError(f"nested deeper than {MAX_DEPTH}")
             total = 1 + len(value) if value else 2
+            keys = self._keys
             for key, item in value.items():
-                if type(key) is not str:
-                    raise ValueError(f"key {key!r} is not a string")
-                total += text_size(key) + 1 + (self._text(item) if type(item) is str else self._size(item, depth + 1))
+                known = keys.get(key) if type(key) is str else None
+                total += known if known is not None else self._key(key)
+                if type(item) is not str:
+                    total += self._size(item, depth + 1)
+                elif len(item) < _SHORT_TEXT and item.isascii():
+                    total += len(encode_basestring(item))
+                else:
+                    total += self._text(item)
             return total
         if kind is list or kind is tuple:
             if depth >= MAX_DEPTH:
@@ -83,6 +92,15 @@ class JsonCodec:
         if isinstance(value, str):
             return self._text(str.__str__(value))
         raise ValueError(f"a {kind.__name__} is not JSON")
+
+    def _key(self, key: Any) -> int:
+        """Bytes of a key and its colon."""
+        if type(key) is not str:
+            raise ValueError(f"key {key!r} is not a string")
+        size = text_size(key) + 1
+        if len(key) < _SHORT_TEXT and len(self._keys) < _REMEMBERED_KEYS:
+            self._keys[key] = size
+        return size
 
     def _text(self, text: str) -> int:
         if len(text) < _LONG_TEXT:
