@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from typing import Any
 
@@ -57,14 +58,13 @@ def _context(ctx: click.Context) -> Context:
 
 
 def _with_json(command: click.Command) -> click.Command:
-    """The command with ``--json``, and each command of a group too."""
+    """A copy of the command with ``--json``, and of each command of a group."""
+    command = copy.copy(command)
     if not any("--json" in p.opts for p in command.params):
-        command.params.append(
-            click.Option(["--json"], is_flag=True, expose_value=False, callback=_set_json, help="Results as JSON.")
-        )
+        option = click.Option(["--json"], is_flag=True, expose_value=False, callback=_set_json, help="Results as JSON.")
+        command.params = [*command.params, option]
     if isinstance(command, click.Group):
-        for inner in command.commands.values():
-            _with_json(inner)
+        command.commands = {name: _with_json(inner) for name, inner in command.commands.items()}
     return command
 
 

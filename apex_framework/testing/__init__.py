@@ -6,9 +6,24 @@ check. ``broken.<kind>.BROKEN`` holds for each check an object that fails exactl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .conformance import ConformanceError, run_checks
+
+if TYPE_CHECKING:
+    from .budget import check_budget_scope
+    from .command import check_command
+    from .controller import check_controller
+    from .executor import check_executor
+    from .exporter import check_exporter
+    from .interceptor import check_interceptor
+    from .llm import check_llm_backend
+    from .policy import check_policy
+    from .report import check_report
+    from .sandbox import check_sandbox
+    from .store import check_store
+    from .tool import check_tool
+    from .workspace import check_workspace
 
 _KITS: dict[str, str] = {
     "check_budget_scope": "budget",
@@ -32,7 +47,28 @@ _KITS: dict[str, str] = {
 }
 """Kit -> its module, imported when it is first asked for."""
 
-__all__ = ["ConformanceError", "run_checks", *_KITS]
+__all__ = [
+    "ConformanceError",
+    "check_budget_scope",
+    "check_command",
+    "check_controller",
+    "check_executor",
+    "check_exporter",
+    "check_interceptor",
+    "check_lane",
+    "check_llm_backend",
+    "check_policy",
+    "check_report",
+    "check_sandbox",
+    "check_store",
+    "check_suite",
+    "check_team",
+    "check_tool",
+    "check_topology",
+    "check_transport",
+    "check_workspace",
+    "run_checks",
+]
 
 
 def __getattr__(name: str) -> Any:

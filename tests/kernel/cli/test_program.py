@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from apex_framework.errors import (
     MissingExtraError,
     RunFolderError,
 )
+from apex_framework.testing import check_command
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,12 @@ def test_every_command_of_the_table_exists_with_its_summary_and_json(name: str) 
     command = apex.get_command(click.Context(apex), name)
     assert command is not None and command.name == name
     assert any("--json" in p.opts for p in command.params)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_passes_the_kit(name: str) -> None:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    check_command(lambda: getattr(importlib.import_module(module), attribute))
 
 
 def test_the_table_is_in_order() -> None:
