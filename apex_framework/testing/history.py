@@ -55,6 +55,7 @@ class HistoryChecker:
         self._per_epoch: Counter[int] = Counter()
         self._last: dict[tuple[str, str], tuple[int, int]] = {}
         self._uprooted: tuple[str, str] | None = None
+        self._latest = ""
 
     def __call__(self, event: MessageMoved) -> None:
         """Take in one event."""
@@ -62,9 +63,12 @@ class HistoryChecker:
         if event.what != "migrated":
             self._uprooted = None
         getattr(self, f"_on_{event.what}")(event)
-        travel = self._travels.get(event.msg_id)
-        if travel is not None and travel.open == 0 and not travel.unserved:
-            self._forget(event.msg_id)
+        # Not at once: what a relay forwards appears as the event after its ack.
+        if self._latest != event.msg_id:
+            travel = self._travels.get(self._latest)
+            if travel is not None and travel.open == 0 and not travel.unserved:
+                self._forget(self._latest)
+            self._latest = event.msg_id
 
     def finish(self) -> None:
         """Everything that is still open is lost."""

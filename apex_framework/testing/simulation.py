@@ -137,7 +137,7 @@ class Simulation:
                         "sim", self._ids.next(), AgentID("user"), rng.choice(self._roster.ids), self._router.epoch, {}
                     )
                 )
-            await asyncio.sleep(rng.random() * 0.01)
+            await asyncio.sleep(rng.random() * 0.03)
 
     async def _consume(self, agent: AgentID) -> None:
         rng, router = self._rng, self._router
