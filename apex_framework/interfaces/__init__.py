@@ -26,7 +26,7 @@ from .suite import Task, TaskSuite, Verdict
 from .team import Agent, AgentContext, Brief, Snapshots, Team
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .topology import Member, Roster, Routes, Topology
-from .transport import Carrier, Codec, Transport
+from .transport import Carrier, Codec, Inheritable, Transport
 from .workspace import Diffs, RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "Epoch",
     "Executor",
     "Exporter",
+    "Inheritable",
     "Intercepted",
     "Interceptor",
     "LLMBackend",

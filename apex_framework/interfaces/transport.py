@@ -50,6 +50,20 @@ class Carrier(Protocol):
 
 
 @runtime_checkable
+class Inheritable(Protocol):
+    """Optional ability of a carrier: its end can be handed to another process."""
+
+    def fileno(self) -> int:
+        """The open descriptor behind this end; a child process that inherits it may adopt it."""
+        ...
+
+    @classmethod
+    def adopt(cls, fileno: int) -> Carrier:
+        """The same end, in the process that inherited the descriptor."""
+        ...
+
+
+@runtime_checkable
 class Transport(Protocol):
     """How messages cross an edge."""
 
