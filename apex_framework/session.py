@@ -40,6 +40,8 @@ class Step:
     role: str
     message: Message
     error: str = ""
+    final: bool = False
+    """True when somebody has finished: nothing follows this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,8 @@ class Session:
         """Take the steps one by one: decisions are made here, and the end is seen here."""
         while True:
             step = await self._steps.get()
-            if self.on_step is not None and not self._finish_reason:
-                await self.on_step(step)
+            if self.on_step is not None:
+                await self.on_step(replace(step, final=bool(self._finish_reason)))
             self._judged += 1
             if self._finish_reason:
                 self._stop("finished", self._finish_reason)

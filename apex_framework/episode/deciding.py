@@ -53,12 +53,14 @@ class Deciding:
         return self._decide(self.watch.observe("", None, None, self.headroom()))
 
     async def after(self, step: Step, coordinator: Coordinator, router: Router) -> None:
-        """Count a step, decide, and switch if that was the decision and dwell and cooldown allow it.
+        """Count a step; unless it is the last, decide, and switch if dwell and cooldown allow it.
 
         A wish that had to wait is carried out as soon as it may, unless a later one replaced it.
         """
         self.watch.stepped(step, router.table.name)
         coordinator.step()
+        if step.final:
+            return
         decision = self._decide(self.watch.observe(router.table.name, coordinator, router, self.headroom()))
         if decision.action == STAY:
             result: SwitchResult | Deferred | None = await coordinator.apply_deferred()

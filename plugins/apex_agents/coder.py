@@ -23,7 +23,8 @@ from .facts import Function, enclosing, named, places, project_map, source_slice
 from .memory import Memory
 
 ROUNDS_PER_FUNCTION = 2
-TOKENS_PER_CANDIDATE = 110
+TOKENS_PER_CANDIDATE = 75
+MOST_FUNCTIONS = 2
 
 
 def edits_of(candidate: Candidate) -> list[dict[str, Any]]:
@@ -71,6 +72,7 @@ class Coder:
                 await self._repair(context)
         elif kind == speech.FAILURES:
             self._told = True
+            self._order_by_evidence()
             await self._repair(context)
         elif kind == speech.RESULTS:
             self._rounds = 0 if message.payload.get("improved") else self._rounds + 1
@@ -96,9 +98,17 @@ class Coder:
             if s.kind is Kind.FOCUS
             for line in s.body.splitlines()
         ]
-        found = [f for f in (named(self._functions, n) for n in names) if f]
-        turn = self.start % len(found) if found else 0
-        self._focus, self._rounds = found[turn:] + found[:turn], 0
+        self._focus = [f for f in (named(self._functions, n) for n in names) if f and f.name not in self._looked_at]
+        self._rounds = 0
+
+    def _order_by_evidence(self) -> None:
+        """Functions in focus that hold suspicious lines come first, then other suspects, then the rest of the focus."""
+        suspects = [enclosing(self._functions, path, line) for path, line in self._suspects()]
+        suspected = list(dict.fromkeys(f for f in suspects if f))
+        both = [f for f in self._focus if f in suspected]
+        self._focus = list(dict.fromkeys([*both, *suspected, *self._focus]))[:MOST_FUNCTIONS]
+        turn = self.start % max(1, len(self._focus))
+        self._focus = self._focus[turn:] + self._focus[:turn]
 
     async def _repair(self, context: AgentContext) -> None:
         if self._rounds >= ROUNDS_PER_FUNCTION:

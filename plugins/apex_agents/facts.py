@@ -14,8 +14,10 @@ from typing import Any
 from apex_framework.interfaces import AgentContext
 from apex_framework.interfaces.prompting import Kind, Section
 
-MAP_LINES = 40
-SUSPICIOUS_LINES = 8
+MAP_LINES = 30
+SUSPICIOUS_LINES = 10
+NEIGHBOURHOOD = 15
+MOST_NEIGHBOURS = 3
 SLICE_LINES = 30
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -120,7 +122,7 @@ def places(sections: Iterable[Section]) -> list[tuple[str, int]]:
 def ochiai(tests: Sequence[Mapping[str, Any]], coverage: Mapping[str, Mapping[str, Sequence[int]]]) -> Section | None:
     """The most suspicious lines by Ochiai (Abreu et al. 2006): f / sqrt(F (f + p)), highest first.
 
-    Ties go to the line nearest to where a failing test raised. ``coverage`` maps test id -> path -> lines;
+    Ties go to the line nearest to where a failing test raised; no neighbourhood takes all places. ``coverage`` maps test id -> path -> lines;
     None when no test failed or nothing is covered.
     """
     failed: dict[tuple[str, int], int] = defaultdict(int)
@@ -143,7 +145,11 @@ def ochiai(tests: Sequence[Mapping[str, Any]], coverage: Mapping[str, Mapping[st
         distance = min((abs(line - at[1]) for path, line in raised if path == at[0]), default=10_000)
         return -round(scores[at], 2), distance, at
 
-    best = sorted(scores, key=rank)[:SUSPICIOUS_LINES]
+    best: list[tuple[str, int]] = []
+    for path, line in sorted(scores, key=rank):
+        close = sum(p == path and abs(n - line) <= NEIGHBOURHOOD for p, n in best)
+        if close < MOST_NEIGHBOURS and len(best) < SUSPICIOUS_LINES:
+            best.append((path, line))
     return suspicious_section([(path, line, scores[path, line]) for path, line in best])
 
 

@@ -11,10 +11,10 @@ from apex_framework.interfaces.prompting import Kind, Section, render_sections
 
 from .speech import sections_of
 
-WINDOW: Final = 8
+WINDOW: Final = 5
 """Messages since the last model call that fit into the next prompt; older ones are lost."""
 
-TRIED_LINES: Final = 40
+TRIED_LINES: Final = 24
 """Tried candidates that are remembered."""
 
 

@@ -12,7 +12,7 @@ from .asking import ask
 from .facts import Function, map_section, named, project_map, words
 from .memory import Memory
 
-MOST_FOCUS = 3
+MOST_FOCUS = 2
 
 
 @dataclass

@@ -11,7 +11,7 @@ from . import speech
 from .asking import ask
 from .memory import Memory
 
-RESULTS_PER_SUMMARY = 3
+RESULTS_PER_SUMMARY = 4
 
 
 @dataclass
