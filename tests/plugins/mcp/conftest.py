@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from apex_framework.interfaces import Capability, Task, ToolCall, ToolResult
 from apex_framework.ports import RealEffects
 from apex_mcp.fs import FsServer

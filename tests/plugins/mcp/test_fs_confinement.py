@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from apex_framework.interfaces import ToolResult
 from apex_mcp.gate import Gate, split
 from apex_mcp.refusal import Refused
 from apex_workspaces.local import LocalWorkspace
-from hypothesis import given
-from hypothesis import strategies as st
 
 Ask = Callable[..., ToolResult]
 

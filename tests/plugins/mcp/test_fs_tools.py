@@ -9,14 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from apex_framework.interfaces import ToolResult
 from apex_mcp.fs import FsServer
 from apex_mcp.patching import apply_diff
 from apex_mcp.refusal import Refused
 from apex_workspaces import tree
 from apex_workspaces.local import LocalWorkspace
-from hypothesis import given
-from hypothesis import strategies as st
 
 Ask = Callable[..., ToolResult]
 GOOD = {"path": "pkg/m.py", "line": 2, "search": "    return a - b", "replace": "    return a + b"}

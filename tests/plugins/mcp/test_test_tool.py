@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from apex_framework.interfaces import Capability, ToolCall, ToolResult
 from apex_mcp.test import TestServer
 from apex_workspaces.local import LocalWorkspace

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from apex_framework.interfaces import Task
 from apex_workspaces.local import LocalWorkspaces
 

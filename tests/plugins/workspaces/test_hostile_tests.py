@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from apex_framework.interfaces import Task, TestReport
 from apex_workspaces.local import LocalWorkspaces
 
