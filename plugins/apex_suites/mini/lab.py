@@ -96,11 +96,20 @@ def outcome(code: types.CodeType, space: dict[str, Any]) -> dict[str, str] | Non
     return {"mode": "value" if same else "repr", "expected": text}
 
 
+def fresh_space() -> dict[str, Any]:
+    """Names of a new module ``tests``; classes made there find it, as they would in a test file."""
+    module = sys.modules["tests"] = types.ModuleType("tests")
+    return module.__dict__
+
+
 def record(request: dict[str, Any]) -> dict[str, Any]:
     """Expectations from the original."""
     sys.stdout = sys.stderr = io.StringIO()
-    space: dict[str, Any] = {"__name__": "tests"}
-    exec(compile(request["prelude"], "prelude", "exec"), space)
+    space = fresh_space()
+    try:
+        exec(compile(request["prelude"], "prelude", "exec"), space)
+    except ImportError:
+        return {"answers": [None] * len(request["cases"])}
     answers: list[dict[str, str] | None] = []
     for case in request["cases"]:
         try:
@@ -160,7 +169,7 @@ class Bench:
         """Every case on the copy, traced. ``steps`` is the most traced lines that one case may use."""
         os.chdir("/")
         self.install(changed)
-        space: dict[str, Any] = {"__name__": "tests"}
+        space = fresh_space()
         try:
             exec(compile(self.prelude, "prelude", "exec"), space)
         except Exception:
@@ -215,14 +224,15 @@ class Bench:
         self.install(changed)
         found: dict[str, str] = {}
         for path, source in tests.items():
-            module = types.ModuleType("tests." + path.rpartition("/")[2].removesuffix(".py"))
+            name = "tests." + path.rpartition("/")[2].removesuffix(".py")
+            module = sys.modules[name] = types.ModuleType(name)
             exec(compile(source, path, "exec"), module.__dict__)
             suite = unittest.defaultTestLoader.loadTestsFromModule(module)
             for test in flatten(suite):
                 result = unittest.TestResult()
                 test.run(result)
-                name = f"{path}::{type(test).__qualname__}.{test._testMethodName}"
-                found[name] = "failed" if result.failures else "error" if result.errors else "passed"
+                test_id = f"{path}::{type(test).__qualname__}.{test._testMethodName}"
+                found[test_id] = "failed" if result.failures else "error" if result.errors else "passed"
         return {"status": "ok", "outcomes": found}
 
 

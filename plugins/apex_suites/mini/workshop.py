@@ -19,6 +19,7 @@ from .text import SourceText
 MOST_VISIBLE, MOST_HIDDEN = 9, 30
 FAILING_VISIBLE, FAILING_HIDDEN = 3, 12
 LONGEST_FUNCTION = 110
+FEWEST_CASES = 24
 STEPS = 20_000
 """Most traced lines of one case of an original."""
 
@@ -65,23 +66,21 @@ class Workshop:
         )
         self.lab.load(self.repository, cases)
         first = self.lab.run({}, steps=STEPS, coverage=True)
-        broken = {f.case for f in first.failures}
-        slow = {n for n, c in enumerate(first.covered) if c["steps"] > STEPS // 4 or not c["entry"]}
-        if broken or slow:
-            cases = tuple(c for n, c in enumerate(cases) if n not in broken | slow)
+        name, prelude = source.name, self.repository.prelude
+        outcomes = self.lab.tests({}, {VISIBLE: render_tests(name, prelude, cases)}) if first.status == "ok" else {}
+        dropped = {f.case for f in first.failures}
+        dropped |= {n for n, c in enumerate(first.covered) if c["steps"] > STEPS // 2 or not c["entry"]}
+        dropped |= {n for n, c in enumerate(cases) if outcomes.get(test_id(VISIBLE, name, c)) != "passed"}
+        if dropped:
+            cases = tuple(c for n, c in enumerate(cases) if n not in dropped)
             self.lab.load(self.repository, cases)
             first = self.lab.run({}, steps=STEPS, coverage=True)
         return cases, first
 
-    @cached_property
+    @property
     def usable(self) -> bool:
-        """Whether there are enough cases and unittest finds the whole copy right."""
-        if self.base.status != "ok" or self.base.failures or len(self.cases) < 20:
-            return False
-        name = self.repository.source.name
-        text = render_tests(name, self.repository.prelude, self.cases)
-        outcomes = self.lab.tests({}, {VISIBLE: text})
-        return len(outcomes) == len(self.cases) and set(outcomes.values()) == {"passed"}
+        """Whether there are enough repeatable cases."""
+        return self.base.status == "ok" and not self.base.failures and len(self.cases) >= FEWEST_CASES
 
     @property
     def steps(self) -> int:
