@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from apex_framework.interfaces import RunsTests, ToolCall, ToolResult, ToolSpec, Workspace
 from apex_framework.ports import Effects, RealEffects
@@ -15,6 +15,8 @@ from .outline import functions_in
 from .patching import apply_diff, apply_edits, edits_from
 from .refusal import Refused, argument, only
 from .search import MOST_HITS, search
+
+T = TypeVar("T")
 
 COST_S = 0.001
 """Declared duration of a file operation."""
@@ -113,12 +115,12 @@ class FsServer:
 
         return await self._rooted(work)
 
-    async def _rooted(self, work: Callable[[gate.Gate], Any]) -> Any:
+    async def _rooted(self, work: Callable[[gate.Gate], T]) -> T:
         root = self._root
         if root is None:
             raise Refused("E_ARG", "this server was made without a root")
 
-        def run() -> Any:
+        def run() -> T:
             with gate.Gate(root) as g:
                 return work(g)
 

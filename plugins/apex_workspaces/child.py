@@ -21,7 +21,7 @@ MOST_DETAIL = 1500
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def serve_codes(root: str, codes: Mapping[str, CodeType]) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=512)
-def tests_in(text: str) -> tuple[str, ...]:
+def find_tests(text: str) -> tuple[str, ...]:
     """``Class.method`` of every test in order of definition; empty when the text is not Python.
 
     A class counts when one of its bases, followed through the file, is named ``…TestCase``; methods

@@ -53,9 +53,9 @@ class ImportBlock:
     def _import(
         self,
         name: str,
-        globals: Mapping[str, Any] | None = None,
-        locals: Mapping[str, Any] | None = None,
-        fromlist: Sequence[str] = (),
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
         importer = str((globals or {}).get("__file__") or self._root)
@@ -71,7 +71,7 @@ class ImportBlock:
                 self._stash[blocked] = sys.modules.pop(blocked)
 
 
-def _full_name(name: str, globals: Mapping[str, Any] | None, level: int) -> str:
+def _full_name(name: str, globals: Mapping[str, object] | None, level: int) -> str:
     if not level:
         return name
     package = str((globals or {}).get("__package__") or "").split(".")

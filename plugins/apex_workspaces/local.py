@@ -13,7 +13,7 @@ from apex_framework.errors import WorkspaceError
 from apex_framework.interfaces import Sandbox, Task, TestOutcome, TestReport
 
 from . import tree
-from .discovery import tests_in
+from .discovery import find_tests
 from .forkserver import ForkServer
 from .plain import PlainSandbox
 from .scratch import make_scratch, remove
@@ -204,7 +204,7 @@ class LocalWorkspace:
         found = [
             f"{path}::{name}"
             for path in self._test_files()
-            for name in tests_in(files.get(path, b"").decode(errors="replace"))
+            for name in find_tests(files.get(path, b"").decode(errors="replace"))
         ]
         if not self._task.visible_tests or not found:
             return found

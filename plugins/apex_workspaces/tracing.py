@@ -49,7 +49,7 @@ class _SettraceTracer:
 
     def stop(self) -> None:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]  # None is allowed, typeshed says not
+        threading.settrace(None)
 
     def reset(self) -> None:
         # Python stops tracing when the recursion limit strikes inside the trace function.

@@ -207,11 +207,12 @@ class BringsHistory(Sound):
 class OneForAll(Sound):
     """Gives everyone the same folder."""
 
+    _first: Space | None = None
+
     def create(self, task: Task) -> Space:
         """The first one again."""
-        if self._made:
-            return self._first
-        self._first = super().create(task)
+        if self._first is None:
+            self._first = super().create(task)
         return self._first
 
 
