@@ -79,7 +79,7 @@ class Settings(BaseModel):
     cooldown: int = Field(2, ge=0, description="Steps without a switch after a switch.")
     quiesce_deadline_ms: float = Field(50.0, gt=0, description="Time that a switch may wait for quiet.")
     on_busy: Literal["drain", "migrate"] = Field("migrate", description="At a switch, messages for a busy agent.")
-    candidates: PositiveInt = Field(4, description="Edits per repair answer, the same for all arms.")
+    candidates: PositiveInt = Field(8, description="Edits per repair answer, the same for all arms.")
     real_time: bool = Field(False, description="The machine's clock instead of virtual time.")
     out: Path | None = Field(None, description="Run folder; by default a new one under runs/.")
 

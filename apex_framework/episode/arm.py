@@ -29,7 +29,7 @@ class Arm:
     interceptors: tuple[str, ...] = ()
     budget: int = 10_000
     """Tokens per episode."""
-    candidates: int = 4
+    candidates: int = 8
     """Edits per repair answer (k), the same for all arms of a comparison."""
     dwell: int = 2
     cooldown: int = 2

@@ -20,7 +20,7 @@ class Brief:
     issue: str
     task_id: str
     seed: int
-    candidates: int = 4
+    candidates: int = 8
     """Edits that one repair answer may hold."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
