@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "experiment": ("apex_framework.cli.experiment:experiment", "Ask whether a suite can show a difference at all."),
     "plugins": ("apex_framework.cli.plugins:plugins", "List plugins: what they bring, their status and load time."),
     "power": ("apex_framework.cli.power:power", "What so many tasks can show, before they are run."),
+    "report": ("apex_framework.cli.report:report", "Finished runs as something to read: table, markdown, ..."),
     "resume": ("apex_framework.cli.resume:resume", "Go on with an interrupted run."),
     "run": ("apex_framework.cli.run:run", "Run teams on tasks and compare their controllers: the main job."),
     "train": ("apex_framework.cli.train:train", "Teach a controller on a suite's training split."),
