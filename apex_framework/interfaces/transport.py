@@ -53,13 +53,13 @@ class Carrier(Protocol):
 class Inheritable(Protocol):
     """Optional ability of a carrier: its end can be handed to another process."""
 
-    def fileno(self) -> int:
-        """The open descriptor behind this end; a child process that inherits it may adopt it."""
+    def detach(self) -> int:
+        """Give the open descriptor behind this end away: it is closed here, the connection goes on."""
         ...
 
     @classmethod
     def adopt(cls, fileno: int) -> Carrier:
-        """The same end, in the process that inherited the descriptor."""
+        """The same end, in the process that has the descriptor now."""
         ...
 
 

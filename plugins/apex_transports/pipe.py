@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("!I")
 
 
 class SocketCarrier:
-    """One end of a connected stream socket. ``SocketCarrier(socket)`` in another process makes it the far end there."""
+    """One end of a connected stream socket."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -26,9 +26,15 @@ class SocketCarrier:
         self._buffer = bytearray()
         self._closed = asyncio.Event()
 
-    def fileno(self) -> int:
-        """The descriptor, to be passed to another process."""
-        return self._end.fileno()
+    def detach(self) -> int:
+        """Give the descriptor away, to be adopted in another process; this carrier is closed then."""
+        self._closed.set()
+        return self._end.detach()
+
+    @classmethod
+    def adopt(cls, fileno: int) -> SocketCarrier:
+        """The end whose descriptor this process has got."""
+        return cls(socket.socket(fileno=fileno))
 
     async def send(self, frame: bytes) -> None:
         """Whole or not at all as far as the receiver can tell. Raises CarrierClosedError."""
@@ -48,12 +54,16 @@ class SocketCarrier:
     async def receive(self) -> bytes:
         """The next frame. Raises CarrierClosedError at the end of the stream or at a frame longer than allowed."""
         async with self._receiving:
-            await self._fill(_LENGTH.size)
-            (length,) = _LENGTH.unpack_from(self._buffer)
-            if length > MAX_FRAME_BYTES:
-                await self.close()
-                raise CarrierClosedError(f"frame of {length:,} bytes announced, {MAX_FRAME_BYTES:,} allowed")
-            await self._fill(_LENGTH.size + length)
+            try:
+                await self._fill(_LENGTH.size)
+                (length,) = _LENGTH.unpack_from(self._buffer)
+                if length > MAX_FRAME_BYTES:
+                    await self.close()
+                    raise CarrierClosedError(f"frame of {length:,} bytes announced, {MAX_FRAME_BYTES:,} allowed")
+                await self._fill(_LENGTH.size + length)
+            finally:
+                if self._closed.is_set():
+                    self._end.close()
             frame = bytes(self._buffer[_LENGTH.size : _LENGTH.size + length])
             del self._buffer[: _LENGTH.size + length]
             return frame
@@ -64,8 +74,7 @@ class SocketCarrier:
             self._closed.set()
             with contextlib.suppress(OSError):  # the other end was faster
                 self._end.shutdown(socket.SHUT_RDWR)
-            # A receive that waits on this descriptor must see the end of the stream before it goes.
-            await asyncio.sleep(0)
+            # A receive that waits on this descriptor sees the end of the stream first, and closes it.
             if not self._receiving.locked():
                 self._end.close()
 
@@ -75,8 +84,8 @@ class SocketCarrier:
 
     async def _fill(self, size: int) -> None:
         """Read until the buffer holds ``size`` bytes; a cancelled read loses nothing."""
+        self._check()
         while len(self._buffer) < size:
-            self._check()
             try:
                 data = await asyncio.get_running_loop().sock_recv(self._end, 65536)
             except OSError as error:
@@ -84,8 +93,6 @@ class SocketCarrier:
             else:
                 cause = "end of stream"
             if not data:
-                if self._closed.is_set():
-                    self._end.close()
                 raise CarrierClosedError(f"the other end is gone: {cause}")
             self._buffer += data
 
