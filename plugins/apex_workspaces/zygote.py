@@ -29,6 +29,7 @@ from apex_framework.interfaces.sandbox import Confinement, Sandbox
 
 from . import child, isolation, reaper
 from .tracing import compile_traceable
+from .watch import Watch, how_it_ended
 
 _REQUESTS, _ANSWERS, _RESULTS = 0, 1, 100
 _OUTPUT_CAP = 64 * 1024
@@ -225,7 +226,7 @@ class Zygote:
         poll.register(output_in, select.POLLIN)
         poll.register(_REQUESTS, 0)
         mark, partial, output, reason = nonce.encode(), b"", b"", ""
-        watch = _Watch(request)
+        watch = Watch(request)
         complete, results_open, rounds_after_death = False, True, 0
         while not (complete or reason) and results_open:
             for fd, event in poll.poll(25):
@@ -255,41 +256,7 @@ class Zygote:
                     break
         run.output = output
         if not complete:
-            run.ended = reason or _how_it_ended(pid, request["cpu_s"])
-
-
-class _Watch:
-    """Looks at the process tree now and then: too many processes, too much CPU, or asleep for good."""
-
-    def __init__(self, request: dict[str, Any]) -> None:
-        self._processes: int = request["limits"]["processes"]
-        self._idle_s: float = request["idle_s"]
-        self._cpu_s: int = request["cpu_s"]
-        self._next = time.monotonic() + 0.05
-        self._ticks = self._base = -1.0
-        self._since = 0.0
-        self._results = -1
-
-    def look(self, now: float, results: int) -> str:
-        """Why to stop, or nothing."""
-        if now < self._next:
-            return ""
-        self._next = now + 0.1
-        below = reaper.descendants(os.getpid())
-        ticks = sum(t for _, t in below.values())
-        if results != self._results:
-            self._results, self._base = results, ticks
-        # Running, waiting for a CPU or for a disk is not sleep, so load on the machine changes nothing here.
-        if ticks != self._ticks or any(state in "RD" for state, _ in below.values()):
-            self._ticks, self._since = ticks, now
-        if len(below) > self._processes:
-            return f"more than {self._processes} processes"
-        if below and now - self._since > self._idle_s:
-            return f"stopped: nothing happened for {self._idle_s:g} s"
-        # The soft limit of the test process comes first; this is for those who ignore its signal.
-        if ticks - self._base > (self._cpu_s + 2) * os.sysconf("SC_CLK_TCK"):
-            return f"stopped: more than {self._cpu_s} s of CPU time"
-        return ""
+            run.ended = reason or how_it_ended(pid, request["cpu_s"])
 
 
 def _take(run: _Run, fact: dict[str, Any]) -> bool:
@@ -304,22 +271,6 @@ def _take(run: _Run, fact: dict[str, Any]) -> bool:
 
 def _timeout(detail: str, budget: int) -> dict[str, Any]:
     return {"status": "timeout", "detail": detail, "steps": budget, "lines": {}}
-
-
-def _how_it_ended(pid: int, cpu_s: int) -> str:
-    # The other end of the results is closed: the process is ending, or keeps running without a voice.
-    for _ in range(200):
-        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is not None:
-            break
-        time.sleep(0.001)
-    else:
-        return "the test process closed its results"
-    if found.si_code == os.CLD_EXITED:
-        return f"the test process exited with status {found.si_status}"
-    if found.si_status == signal.SIGXCPU:
-        return f"stopped: more than {cpu_s} s of CPU time"
-    return f"the test process was ended by {signal.Signals(found.si_status).name}"
 
 
 def main() -> None:
