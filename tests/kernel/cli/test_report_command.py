@@ -1,0 +1,91 @@
+"""``apex report`` from the outside: forms, files, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apex_framework.cli.boundary import run
+
+ARMS = {"bandit_v1": 50, "static_star": 40, "single": 45}
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A run folder of eighty tasks; arm A solves the first ARMS[A] of them."""
+    path = tmp_path / "run"
+    path.mkdir()
+    rows = [
+        {
+            "arm": arm,
+            "task_id": f"t{i:02}",
+            "seed": 0,
+            "success": i < solved,
+            "tokens": 4_000,
+            "steps": 8,
+            "switches": 0,
+            "denied": 0,
+            "status": "done",
+            "cluster": f"m{i % 40}",
+            "suite_digest": "d",
+        }
+        for arm, solved in ARMS.items()
+        for i in range(80)
+    ]
+    (path / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plan = {
+        "suite": "mini",
+        "split": "dev",
+        "suite_digest": "d",
+        "level": "L2",
+        "seeds": [0],
+        "tasks": [[f"t{i:02}", f"m{i % 40}", ""] for i in range(80)],
+        "arms": [{"name": arm, "team": "swe", "controller": arm} for arm in ARMS],
+    }
+    (path / "run.json").write_text(json.dumps({"format": 1, "plan": plan}))
+    return path
+
+
+def test_a_report_is_data_on_stdout(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(finished)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "bandit_v1" in shown.out and "62.5 %" in shown.out
+
+
+def test_a_report_in_another_form_goes_to_a_file(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.md"
+    assert run(["report", str(finished), "--report", "markdown", "--out", str(out)]) == 0
+    assert "## Arms" in out.read_text() and str(out) in capsys.readouterr().out
+
+
+def test_json_carries_the_same_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(finished)]) == 0
+    text = capsys.readouterr().out
+    assert run(["report", str(finished), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["report"], value["out"]) == ("table", None)
+    assert value["text"].rstrip() == text.rstrip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code", "remedy"),
+    [
+        (["{run}", "--report", "tabel"], 2, "E0201", "did you mean 'table'?"),
+        (["{run}/no-run"], 3, "E0303", "name a folder that apex run made"),
+        (["{run}", "--out", "{run}/none/report.md"], 3, "E0302", "choose another --out"),
+        ([], 2, "E0200", "apex report --help"),
+    ],
+    ids=["unknown form", "no run folder", "no place for the file", "no run"],
+)
+def test_what_is_wrong_is_one_line_and_a_remedy(
+    arguments: list[str], status: int, code: str, remedy: str, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["report", *(a.format(run=finished) for a in arguments)]) == status
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"error[{code}]: ") and remedy in shown.err and shown.err.count("\n") == 2
