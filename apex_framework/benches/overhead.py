@@ -88,7 +88,7 @@ def _episode() -> Callable[[int], None]:
     from ..hookspecs import ApexSpec, hookimpl
     from ..interfaces import EpisodeJob
     from ..plugins import load_plugins
-    from .null_episode import NullSuite, PingPong
+    from ..testing.null_episode import NullSuite, PingPong
 
     class Null(ApexSpec):
         @hookimpl
