@@ -7,6 +7,7 @@ A new command is one line in ``COMMANDS``: name -> ("module:attribute of the cli
 from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "bench": ("apex_framework.cli.bench:bench", "Measure a part beside its peers in the same run."),
     "compare": ("apex_framework.cli.compare:compare", "Paired lifts of finished runs, and the verdict."),
     "config": ("apex_framework.cli.config:config", "Show the settings in force and where each came from."),
     "experiment": ("apex_framework.cli.experiment:experiment", "Ask whether a suite can show a difference at all."),
