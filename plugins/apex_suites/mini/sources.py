@@ -22,7 +22,7 @@ class Source:
     name: str
     split: str
     modules: tuple[str, ...]
-    """Dotted names; ``json.*`` is a package with all its files."""
+    """Dotted names; ``x?`` is left out where this Python has no ``x``."""
     use: str
     """Code at the top of the tests: imports and small driver functions."""
     calls: tuple[str, ...]
@@ -74,25 +74,22 @@ def read_table(split: str, folder: Path = TABLES) -> tuple[Source, ...]:
     )
 
 
-def module_files(name: str) -> dict[str, Path]:
-    """Dotted module names and their files for a table entry; empty when this Python lacks it."""
-    library = Path(sysconfig.get_paths()["stdlib"])
-    plain = name.removesuffix(".*")
-    base = library.joinpath(*plain.split("."))
-    if (base / "__init__.py").is_file():
-        found = {plain: base / "__init__.py"}
-        if name.endswith(".*"):
-            inside = sorted(p for p in base.glob("*.py") if p.stem not in ("__init__", "__main__"))
-            found.update({f"{plain}.{p.stem}": p for p in inside})
-        return found
-    file = base.with_suffix(".py")
-    return {plain: file} if file.is_file() else {}
+def module_file(name: str) -> Path | None:
+    """The file of a module of the standard library, found without importing anything."""
+    base = Path(sysconfig.get_paths()["stdlib"]).joinpath(*name.split("."))
+    return next((p for p in (base / "__init__.py", base.with_suffix(".py")) if p.is_file()), None)
 
 
 def originals(source: Source) -> dict[str, Path]:
     """Dotted names and files of a source's modules; empty when this Python lacks one of them."""
-    parts = [module_files(name) for name in source.modules]
-    return {module: path for part in parts for module, path in part.items()} if all(parts) else {}
+    found: dict[str, Path] = {}
+    for name in source.modules:
+        file = module_file(name.removesuffix("?"))
+        if file is not None:
+            found[name.removesuffix("?")] = file
+        elif not name.endswith("?"):
+            return {}
+    return found
 
 
 def build(source: Source) -> Repository | None:
