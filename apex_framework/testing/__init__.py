@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from .executor import check_executor
     from .exporter import check_exporter
     from .interceptor import check_interceptor
+    from .lane import check_lane
     from .llm import check_llm_backend
     from .policy import check_policy
     from .report import check_report
     from .sandbox import check_sandbox
     from .store import check_store
     from .tool import check_tool
+    from .topology import check_topology
+    from .transport import check_transport
     from .workspace import check_workspace
 
 _KITS: dict[str, str] = {
