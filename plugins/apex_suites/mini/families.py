@@ -14,7 +14,7 @@ TRIALS = 16
 """Most faults that are tried on one source for one task."""
 
 RAISING = frozenset(
-    "wrong_name missing_return argument_swap removed_statement missing_call wrong_method off_by_one wrong_attribute "
+    "wrong_name argument_swap removed_statement missing_call wrong_method off_by_one wrong_attribute "
     "statement_order swapped_targets missing_guard exception_type".split()
 )
 """Operators that often end in an exception."""
