@@ -98,9 +98,9 @@ def _apex() -> Work:
                 for agent in RECEIVERS:
                     group.create_task(consume(agent))
                 for i in range(n):
-                    while not router.send(_message(i, payload)):
-                        await asyncio.sleep(0)  # the lane is full: the sender waits, as with a bounded queue
-                while router.audit().waiting:
+                    while not router.send(_message(i, payload)):  # noqa: ASYNC110 - full: as with a bounded queue
+                        await asyncio.sleep(0)
+                while router.audit().waiting:  # noqa: ASYNC110 - the consumers' turn
                     await asyncio.sleep(0)
                 router.close_episode()
             _expect(seen, n)

@@ -8,7 +8,6 @@ from typing import Final
 from ..interfaces.message import AgentID, Epoch, Message
 from .routes import Hop
 
-
 NOWHERE: Final = Hop(AgentID(""), (), False)
 
 

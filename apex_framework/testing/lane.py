@@ -55,7 +55,7 @@ def _fill(lane: Lane, messages: list[Message]) -> list[Message]:
 
 
 def _drain(lane: Lane) -> list[Message]:
-    taken = []
+    taken: list[Message] = []
     while (message := lane.take()) is not None and len(taken) < 10 * CAPACITY:
         taken.append(message)
     return taken

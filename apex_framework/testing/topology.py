@@ -127,7 +127,7 @@ def _served(make: Make) -> Iterator[tuple[Roster, Routes]]:
     for roster in rosters():
         try:
             routes = topology.routes(roster)
-        except Exception:  # noqa: BLE001, S112, PERF203 - refusing is judged by a check of its own
+        except Exception:  # noqa: BLE001 - refusing is judged by a check of its own
             continue
         if isinstance(routes, Routes):
             yield roster, routes

@@ -1,8 +1,7 @@
 """The fifo lane does what every lane must."""
 
-from apex_lanes.fifo import Fifo
-
 from apex_framework.testing.lane import check_lane
+from apex_lanes.fifo import Fifo
 
 
 def test_fifo_conforms() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from apex_topologies.chain import Chain
-from apex_topologies.flat import Flat
-from apex_topologies.star import Star
 
 from apex_framework.interfaces import AgentID, Member, Roster, Topology
 from apex_framework.runtime import RouteTable
 from apex_framework.testing.topology import check_topology
+from apex_topologies.chain import Chain
+from apex_topologies.flat import Flat
+from apex_topologies.star import Star
 
 
 def team(text: str, lead: str = "p") -> Roster:
@@ -123,7 +123,7 @@ def test_nobody_gets_a_message_twice_and_everybody_meant_gets_it(make: type[Topo
 
 @pytest.mark.parametrize("make", [Star, Chain, Flat])
 def test_one_alone_cannot_be_served(make: type[Topology]) -> None:
-    with pytest.raises(ValueError, match="two members|one more"):
+    with pytest.raises(ValueError, match=r"two members|one more"):
         make().routes(team("p"))
 
 

@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from apex_transports.inproc import InProcess
-from apex_transports.json_codec import MAX_FRAME_BYTES, JsonCodec
-from apex_transports.pipe import Pipe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apex_framework.errors import PayloadError
 from apex_framework.interfaces import MAX_PAYLOAD_BYTES, AgentID, Epoch, Message, Transport
 from apex_framework.testing.transport import check_transport
+from apex_transports.inproc import InProcess
+from apex_transports.json_codec import MAX_FRAME_BYTES, JsonCodec
+from apex_transports.pipe import Pipe
 
 SCALARS = (
     st.none()
