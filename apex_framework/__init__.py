@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     from .hookspecs import ApexSpec, hookimpl
     from .interfaces import *
     from .plugins import LoadReport, PluginRecord, Plugins, load_plugins
-    from .runtime import Coordinator, Router, SwitchEngine
+    from .runtime import Coordinator, Router, RouteTable, SwitchEngine
     from .services import LLMService, ToolService
     from .session import Services, Session, SessionEnd, Step
+    from .timeloop import VirtualTimeLoop
 
 _ROOMS = (
     "errors",
@@ -66,6 +67,7 @@ _ROOMS = (
     "services",
     "runtime",
     "session",
+    "timeloop",
 )
 """Modules of the public names, light ones first."""
 
@@ -115,6 +117,7 @@ __all__ = [
     "Executor",
     "Exporter",
     "Guard",
+    "Inheritable",
     "Intercepted",
     "Interceptor",
     "LLMBackend",
@@ -153,6 +156,7 @@ __all__ = [
     "Report",
     "Roster",
     "RouteResult",
+    "RouteTable",
     "Router",
     "Routes",
     "Ruling",
@@ -191,6 +195,7 @@ __all__ = [
     "UnknownNameError",
     "UsageError",
     "Verdict",
+    "VirtualTimeLoop",
     "Warms",
     "Workspace",
     "WorkspaceError",
