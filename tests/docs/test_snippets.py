@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import tomllib
@@ -70,7 +71,8 @@ def test_commands_exist_with_the_options_that_are_shown(line: str) -> None:
     words = words[3:] if words[0] == "python" else words[1:]
     if cut := next((i for i, word in enumerate(words) if word in {"|", ">", ">>", "&&", ";", "||"}), 0):
         words = words[:cut]
-    parse(apex, words)
+    with contextlib.suppress(click.exceptions.Exit):  # --version and --help end where they stand
+        parse(apex, words)
 
 
 def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
