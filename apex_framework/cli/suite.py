@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -49,7 +50,8 @@ def show(context: Context, task: str, name: str, files: bool, limit: int | None)
     made, split = _open(context, name, limit)
     found = {t.id: t for t in made.tasks(split)}
     if task not in found:
-        raise UnknownNameError(f"task of {name}", task, found)
+        near = difflib.get_close_matches(task, found, n=5, cutoff=0.3) or list(found)[:5]
+        raise UnknownNameError(f"task of {name}", task, near, "; all of them: apex suite list")
     one = found[task]
     value = {
         "id": one.id,

@@ -27,9 +27,10 @@ def test_id(path: str, source: str, case: Case) -> str:
 
 def render_tests(source: str, prelude: str, cases: Iterable[Case]) -> str:
     """A test file."""
-    parts = [f'"""Tests of {source}."""\n\nimport unittest\n\n{prelude}\n\nclass {class_name(source)}(unittest.TestCase):']
-    for case in cases:
-        parts.append(f"    def {method_name(case)}(self):\n{body(case)}\n")
+    parts = [
+        f'"""Tests of {source}."""\n\nimport unittest\n\n{prelude}\n\nclass {class_name(source)}(unittest.TestCase):'
+    ]
+    parts.extend(f"    def {method_name(case)}(self):\n{body(case)}\n" for case in cases)
     return "\n".join(parts)
 
 

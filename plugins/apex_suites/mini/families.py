@@ -14,12 +14,33 @@ TRIALS = 16
 """Most faults that are tried on one source for one task."""
 
 RAISING = frozenset(
-    "wrong_name argument_swap removed_statement missing_call wrong_method off_by_one wrong_attribute "
-    "statement_order swapped_targets missing_guard exception_type".split()
+    [
+        "wrong_name",
+        "argument_swap",
+        "removed_statement",
+        "missing_call",
+        "wrong_method",
+        "off_by_one",
+        "wrong_attribute",
+        "statement_order",
+        "swapped_targets",
+        "missing_guard",
+        "exception_type",
+    ]
 )
 """Operators that often end in an exception."""
 
-AWAY = frozenset("missing_return removed_statement wrong_attribute wrong_default missing_call constant boundary_slice".split())
+AWAY = frozenset(
+    [
+        "missing_return",
+        "removed_statement",
+        "wrong_attribute",
+        "wrong_default",
+        "missing_call",
+        "constant",
+        "boundary_slice",
+    ]
+)
 """Operators whose exception often comes up elsewhere."""
 
 
@@ -63,13 +84,13 @@ def single(workshop: Workshop, family: str, in_vocabulary: bool) -> tuple[Kept, 
             return take(workshop, kept, cases)
     wanted = RAISING if family == CLEAR else AWAY if family == MISLEADING else frozenset()
     for fault, _ in zip(workshop.fresh(in_vocabulary, wanted, family == CROSS_FILE), range(TRIALS), strict=False):
-        kept = workshop.attempt((fault,))
-        if kept is None:
+        tried = workshop.attempt((fault,))
+        if tried is None:
             continue
-        workshop.reservoir.append(kept)
-        cases = fitting(workshop, kept, family)
+        workshop.reservoir.append(tried)
+        cases = fitting(workshop, tried, family)
         if cases:
-            return take(workshop, kept, cases)
+            return take(workshop, tried, cases)
     return None
 
 
@@ -80,7 +101,9 @@ def pair(workshop: Workshop, in_vocabulary: bool) -> tuple[Kept, frozenset[int]]
         ready = [k for k in workshop.reservoir if unused(workshop, k)]
         for a in ready:
             for b in ready[ready.index(a) + 1 :]:
-                if (a.in_vocabulary and b.in_vocabulary) != in_vocabulary or a.faults[0].function == b.faults[0].function:
+                if (a.in_vocabulary and b.in_vocabulary) != in_vocabulary or a.faults[0].function == b.faults[
+                    0
+                ].function:
                     continue
                 attempts += 1
                 if attempts > TRIALS // 2:

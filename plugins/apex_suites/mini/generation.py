@@ -24,9 +24,22 @@ from .workshop import Kept, Workshop
 
 GENERATOR = tuple(
     Path(__file__).with_name(f"{name}.py")
-    for name in (
-        "cases faults families generation imports inputs issue lab operators_known operators_other plan sources text workshop"
-    ).split()
+    for name in [
+        "cases",
+        "faults",
+        "families",
+        "generation",
+        "imports",
+        "inputs",
+        "issue",
+        "lab",
+        "operators_known",
+        "operators_other",
+        "plan",
+        "sources",
+        "text",
+        "workshop",
+    ]
 )
 """The files that decide what the tasks are."""
 
@@ -150,7 +163,10 @@ class Generator:
             return None
         source = workshop.repository.source
         position = {c.number: n for n, c in enumerate(workshop.cases)}
-        failing = sorted((c for c in visible if position[c.number] in kept.failures), key=lambda c: (position[c.number] not in first, c.number))
+        failing = sorted(
+            (c for c in visible if position[c.number] in kept.failures),
+            key=lambda c: (position[c.number] not in first, c.number),
+        )
         shown = [(c, kept.failures[position[c.number]]) for c in failing]
         key = hash_texts([source.name, *(f.key for f in kept.faults)])[:6]
         return Draft(
@@ -194,7 +210,13 @@ class Generator:
 
 def is_single(repository: Repository) -> bool:
     """Whether a repository has one file with code, so that no fault can lie across files."""
-    return sum(bool(text.strip()) and path.count("/") > 0 and path != f"{repository.source.package}/__init__.py" for path, text in repository.files.items()) < 2
+    return (
+        sum(
+            bool(text.strip()) and path.count("/") > 0 and path != f"{repository.source.package}/__init__.py"
+            for path, text in repository.files.items()
+        )
+        < 2
+    )
 
 
 def ids_of(path: str, source: Source, cases: tuple[Case, ...]) -> tuple[str, ...]:

@@ -82,7 +82,9 @@ def without_accelerators(text: str, accelerators: frozenset[str]) -> str:
             body = [*node.body[:first], *node.handlers[0].body]
             kept = [ast.unparse(s) for s in body if not isinstance(s, ast.Pass)]
             lines = source.data[start:end].count(b"\n") + 1
-            edits.append(Replacement(start, end, "\n".join([*kept, *[""] * (lines - len(kept))][: max(lines, len(kept))])))
+            edits.append(
+                Replacement(start, end, "\n".join([*kept, *[""] * (lines - len(kept))][: max(lines, len(kept))]))
+            )
         elif isinstance(node, ast.ImportFrom) and node.module in accelerators and not node.level:
             edits.append(Replacement(*source.span(node), ""))
     return source.apply(edits)

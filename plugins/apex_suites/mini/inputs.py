@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from apex_framework.ports import rng
@@ -17,10 +17,13 @@ MOST_CHARACTERS = 200
 
 PLACEHOLDER = re.compile(r"@(-?\d+\.\.-?\d+|[a-z][a-z0-9_]*)")
 
+# fmt: off
 WORDS = (
-    "amber basin cedar delta ember fjord grove harbor island jetty kernel lantern meadow nickel orchard pebble quartz "
-    "river saddle timber under valley willow yellow zenith a to of in well-known e-mail x9"
-).split()
+    "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "jetty", "kernel", "lantern",
+    "meadow", "nickel", "orchard", "pebble", "quartz", "river", "saddle", "timber", "under", "valley", "willow",
+    "yellow", "zenith", "a", "to", "of", "in", "well-known", "e-mail", "x9",
+)
+# fmt: on
 ODD = ("", " ", "\t", "ä", "ß", "日本", "'", '"', "\\", "%", "&", "<", ">", "=", ";", ",", "#", "\n", "@", "é", "0")
 
 
@@ -42,7 +45,27 @@ class Case:
         return next((n for n in names if n not in COMMON), names[0] if names else "value")
 
 
-COMMON = frozenset("list tuple dict sorted str repr len set next iter sum bool int float bytes type lambda".split())
+COMMON = frozenset(
+    [
+        "list",
+        "tuple",
+        "dict",
+        "sorted",
+        "str",
+        "repr",
+        "len",
+        "set",
+        "next",
+        "iter",
+        "sum",
+        "bool",
+        "int",
+        "float",
+        "bytes",
+        "type",
+        "lambda",
+    ]
+)
 
 
 def text(draw: random.Random) -> str:
@@ -60,7 +83,9 @@ def odd(draw: random.Random) -> str:
 
 def lines(draw: random.Random) -> str:
     indent = draw.choice(["", "  ", "    ", "\t"])
-    some = [indent + draw.choice(["", " ", "  "]) + " ".join(draw.choices(WORDS, k=draw.randint(0, 4))) for _ in range(4)]
+    some = [
+        indent + draw.choice(["", " ", "  "]) + " ".join(draw.choices(WORDS, k=draw.randint(0, 4))) for _ in range(4)
+    ]
     return "\n".join(some[: draw.randint(2, 4)]) + draw.choice(["", "\n"])
 
 
@@ -79,7 +104,7 @@ def value(draw: random.Random, depth: int = 0) -> object:
     return simple[min(kind, 4)]
 
 
-GENERATORS = {
+GENERATORS: Mapping[str, Callable[[random.Random], object]] = {
     "text": text,
     "odd": odd,
     "lines": lines,

@@ -81,7 +81,7 @@ def outcome(code: types.CodeType, space: dict[str, Any]) -> dict[str, str] | Non
     try:
         got = eval(code, space)
         text = repr(got)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever an original raises is its result
         kind = type(error)
         known = getattr(builtins, kind.__name__, None) is kind
         return {"mode": "raises" if known else "named", "expected": kind.__name__}
@@ -127,9 +127,7 @@ class Bench:
         self.files: dict[str, str] = request["files"]
         self.block: list[str] = request["block"]
         self.prelude: str = request["prelude"]
-        self.cases = [
-            (compile(c["expression"], "case", "eval"), c["mode"], self.expected(c)) for c in request["cases"]
-        ]
+        self.cases = [(compile(c["expression"], "case", "eval"), c["mode"], self.expected(c)) for c in request["cases"]]
         self.compiled: dict[str, types.CodeType] = {}
         for file in self.files:
             Copies(self.package, self.files, self.compiled).code(file)
@@ -172,7 +170,7 @@ class Bench:
         space = fresh_space()
         try:
             exec(compile(self.prelude, "prelude", "exec"), space)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a faulty copy may raise anything at import
             return {"status": "import"}
         tracer = Tracer(self.package + "/", steps, coverage)
         failures: list[dict[str, Any]] = []
@@ -283,12 +281,12 @@ def flatten(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 def describe(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"[:REPR_LIMIT]
-    except Exception:
+    except Exception:  # noqa: BLE001 - so may a faulty __str__
         return type(error).__name__
 
 
 def place(error: BaseException, prefix: str) -> list[Any]:
-    """File and line of the innermost frame of the package, and whether the exception was raised in that very frame."""
+    """File and line of the innermost frame of the package; empty when it never got there."""
     found: list[Any] = []
     step = error.__traceback__
     while step:

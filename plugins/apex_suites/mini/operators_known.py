@@ -93,7 +93,7 @@ def constant(place: Place) -> Changes:
         yield (place.replace(node, str(not node.value)),)
     elif is_int(node):
         number = int(node.value)  # type: ignore[arg-type]
-        for new in ((1,) if number == 0 else (0, 2) if number == 1 else (number + 1, number // 2)):
+        for new in (1,) if number == 0 else (0, 2) if number == 1 else (number + 1, number // 2):
             yield (place.replace(node, str(new)),)
     elif isinstance(node.value, str) and place.text(node)[:1] in "'\"" and place.text(node)[:3] not in ("'''", '"""'):
         if node.value == "":
@@ -122,24 +122,30 @@ def missing_guard(place: Place) -> Changes:
         if b"(" not in place.source.data[place.source.span(node.values[0])[1] : end]:
             yield (Replacement(start, end, ""),)
     leaves = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-    if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], leaves):
-        if len(node.body) <= 2 and not is_elif(place, node):
-            yield from removed(place, node)
+    if (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and isinstance(node.body[-1], leaves)
+        and len(node.body) <= 2
+        and not is_elif(place, node)
+    ):
+        yield from removed(place, node)
 
 
 def removed(place: Place, node: ast.stmt) -> Changes:
     """The edit that takes a statement away; ``pass`` stays where it was alone in its block."""
     start, end = place.source.span(node)
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(place.parent, name, None)
-        if isinstance(block, list) and node in block:
-            if len([s for s in block if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]) == 1:
-                yield (Replacement(start, end, "pass"),)
-            elif node.lineno == node.end_lineno or b"\n" in place.source.data[start:end]:
-                first = place.source.starts[node.lineno - 1]
-                last = place.source.starts[node.end_lineno or node.lineno]
-                if not place.source.data[first:start].strip() and not place.source.data[end:last].split(b"#")[0].strip():
-                    yield (Replacement(first, last, ""),)
+    blocks = [getattr(place.parent, name, None) for name in ("body", "orelse", "finalbody")]
+    block = next((b for b in blocks if isinstance(b, list) and node in b), None)
+    if block is None:
+        return
+    if sum(not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in block) == 1:
+        yield (Replacement(start, end, "pass"),)
+        return
+    first, last = place.source.starts[node.lineno - 1], place.source.starts[node.end_lineno or node.lineno]
+    before, after = place.source.data[first:start], place.source.data[end:last]
+    if not before.strip() and not after.split(b"#")[0].strip():
+        yield (Replacement(first, last, ""),)
 
 
 def is_elif(place: Place, node: ast.If) -> bool:

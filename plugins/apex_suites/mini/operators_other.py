@@ -49,14 +49,33 @@ NEIGHBOURS = {
     "OverflowError": "ValueError",
     "UnicodeError": "TypeError",
 }
-DROPPED = frozenset("strip lstrip rstrip lower upper casefold copy title capitalize expandtabs decode encode".split())
-UNWRAPPED = frozenset("int str float list tuple sorted abs reversed bytes bool repr len".split())
+DROPPED = frozenset(
+    [
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "casefold",
+        "copy",
+        "title",
+        "capitalize",
+        "expandtabs",
+        "decode",
+        "encode",
+    ]
+)
+UNWRAPPED = frozenset(
+    ["int", "str", "float", "list", "tuple", "sorted", "abs", "reversed", "bytes", "bool", "repr", "len"]
+)
 
 
 def removed_statement(place: Place) -> Changes:
     """A step that is not taken."""
     node = place.node
-    if isinstance(node, ast.Assign | ast.AugAssign) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+    if isinstance(node, ast.Assign | ast.AugAssign) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ):
         yield from removed(place, node)
 
 
@@ -79,11 +98,13 @@ def wrong_default(place: Place) -> Changes:
     node = place.node
     if place.parent is not place.function or not isinstance(node, ast.Constant):
         return
-    other = {None: None, True: "False", False: "True", "": "' '", " ": "''", 0: "1", 1: "0"}.get(node.value, "")  # type: ignore[arg-type]
-    if type(node.value) is int and node.value > 1:
-        other = str(node.value - 1)
-    if other:
-        yield (place.replace(node, other),)
+    value = node.value
+    if isinstance(value, bool):
+        yield (place.replace(node, str(not value)),)
+    elif isinstance(value, int):
+        yield (place.replace(node, str(1 if value == 0 else value - 1)),)
+    elif value in ("", " "):
+        yield (place.replace(node, "' '" if value == "" else "''"),)
 
 
 def exception_type(place: Place) -> Changes:
@@ -106,9 +127,13 @@ def missing_call(place: Place) -> Changes:
         return
     if isinstance(node.func, ast.Attribute) and node.func.attr in DROPPED:
         yield (place.replace(node, place.text(node.func.value)),)
-    if isinstance(node.func, ast.Name) and node.func.id in UNWRAPPED and len(node.args) == 1:
-        if isinstance(node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-            yield (place.replace(node, place.text(node.args[0])),)
+    if (
+        isinstance(node.func, ast.Name)
+        and node.func.id in UNWRAPPED
+        and len(node.args) == 1
+        and isinstance(node.args[0], ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    ):
+        yield (place.replace(node, place.text(node.args[0])),)
 
 
 def swapped_branches(place: Place) -> Changes:
@@ -118,9 +143,9 @@ def swapped_branches(place: Place) -> Changes:
         yield place.replace(node.body, place.text(node.orelse)), place.replace(node.orelse, place.text(node.body))
     if isinstance(node, ast.If) and len(node.body) == 1 and len(node.orelse) == 1 and not is_elif(place, node):
         a, b = node.body[0], node.orelse[0]
-        if all(isinstance(s, ast.Return | ast.Assign | ast.Expr | ast.AugAssign) for s in (a, b)):
-            if place.text(a) != place.text(b):
-                yield place.replace(a, place.text(b)), place.replace(b, place.text(a))
+        simple = all(isinstance(s, ast.Return | ast.Assign | ast.Expr | ast.AugAssign) for s in (a, b))
+        if simple and place.text(a) != place.text(b):
+            yield place.replace(a, place.text(b)), place.replace(b, place.text(a))
 
 
 def loop_control(place: Place) -> Changes:
@@ -150,9 +175,12 @@ def statement_order(place: Place) -> Changes:
         block = getattr(place.parent, name, None)
         if isinstance(block, list) and node in block[:-1] and isinstance(node, plain):
             other = block[block.index(node) + 1]
-            if isinstance(other, plain) and other.lineno > (node.end_lineno or 0):
-                if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-                    yield place.replace(node, place.text(other)), place.replace(other, place.text(node))
+            if (
+                isinstance(other, plain)
+                and other.lineno > (node.end_lineno or 0)
+                and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+            ):
+                yield place.replace(node, place.text(other)), place.replace(other, place.text(node))
 
 
 def lost_total(place: Place) -> Changes:
@@ -165,20 +193,29 @@ def lost_total(place: Place) -> Changes:
 def wrong_attribute(place: Place) -> Changes:
     """Another attribute of the same object."""
     node = place.node
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
-        if node.value.id == "self" and node.attr in place.attributes:
-            others = sorted(
-                (a for a in place.attributes if a != node.attr),
-                key=lambda a: (a[:2] != node.attr[:2], abs(len(a) - len(node.attr)), a),
-            )
-            for other in others[:1]:
-                yield (place.replace(node, f"self.{other}"),)
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+        and node.attr in place.attributes
+    ):
+        others = sorted(
+            (a for a in place.attributes if a != node.attr),
+            key=lambda a: (a[:2] != node.attr[:2], abs(len(a) - len(node.attr)), a),
+        )
+        for other in others[:1]:
+            yield (place.replace(node, f"self.{other}"),)
 
 
 def lost_else(place: Place) -> Changes:
     """What should happen otherwise does not happen."""
     node = place.node
-    if isinstance(node, ast.If) and node.orelse and not (isinstance(node.orelse[0], ast.If) and is_elif_of(place, node)):
+    if (
+        isinstance(node, ast.If)
+        and node.orelse
+        and not (isinstance(node.orelse[0], ast.If) and is_elif_of(place, node))
+    ):
         first, last = node.orelse[0], node.orelse[-1]
         if first.lineno > (node.body[-1].end_lineno or 0):
             start, _ = place.source.span(first)

@@ -100,7 +100,9 @@ class MiniSuite:
         try:
             return self._drafts[task.split][task.id]
         except KeyError:
-            raise UsageError(f"mini/{task.split} has no task {task.id!r} here", "was it made by another Python?") from None
+            raise UsageError(
+                f"mini/{task.split} has no task {task.id!r} here", "was it made by another Python?"
+            ) from None
 
     def _stored(self, split: str) -> cache.Stored:
         generator = Generator(split, SALTS[split])
