@@ -41,7 +41,7 @@ class Step:
     message: Message
     error: str = ""
     final: bool = False
-    """True when somebody has finished: nothing follows this step."""
+    """True when nothing follows this step: somebody has finished, nothing is left to do, or it is the last allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +161,17 @@ class Session:
         while True:
             step = await self._steps.get()
             if self.on_step is not None:
-                await self.on_step(replace(step, final=bool(self._finish_reason)))
+                await self.on_step(replace(step, final=self._is_last(step)))
             self._judged += 1
             if self._finish_reason:
                 self._stop("finished", self._finish_reason)
             elif step.number >= self.max_steps:
                 self._stop("max_steps", f"{self.max_steps} messages handled")
             self._check_quiet()
+
+    def _is_last(self, step: Step) -> bool:
+        nothing_left = self._steps.empty() and not self._work_left()
+        return bool(self._finish_reason) or step.number >= self.max_steps or nothing_left
 
     def _check_quiet(self) -> None:
         if self._judged == self._count and not self._work_left() and not self._finish_reason:
