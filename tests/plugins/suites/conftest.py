@@ -1,0 +1,32 @@
+"""A small part of the dev split, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from apex_suites.mini.suite import MiniSuite
+from apex_workspaces.local import LocalWorkspaces
+
+LIMIT = 20
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mini-cache")
+
+
+@pytest.fixture(scope="session")
+def make_suite(cache_dir: Path) -> Callable[[], MiniSuite]:
+    return lambda: MiniSuite(
+        workspaces=LocalWorkspaces, limit=LIMIT, cache_dir=cache_dir, progress=lambda done, wanted: None
+    )
+
+
+@pytest.fixture(scope="session")
+def suite(make_suite: Callable[[], MiniSuite]) -> MiniSuite:
+    made = make_suite()
+    made.tasks("dev")
+    return made
