@@ -100,7 +100,10 @@ class Session:
         self._judged = 0
 
     async def run(self, task: dict[str, Any]) -> SessionEnd:
-        """Hand ``task`` to the lead and work until the end; always closes the router."""
+        """Hand ``task`` to the lead and work until the end; always closes the router.
+
+        Raises what ``on_step`` raises.
+        """
         first = Message(self.episode_id, self._ids.next(), AgentID("user"), self.roster.lead, self.router.epoch, task)
         pumps: list[asyncio.Task[None]] = []
         try:
@@ -111,6 +114,8 @@ class Session:
                 await self._over.wait()
                 for pump in pumps:
                     pump.cancel()
+        except ExceptionGroup as group:  # one judge, one error: nobody has to unpack it
+            raise group.exceptions[0] from None
         finally:
             self.router.close_episode()
         assert self._end is not None
@@ -126,32 +131,45 @@ class Session:
             if lease is None:
                 return
             if lease.is_relay:
-                agent.overhear(lease.message)
+                self._overhear(agent, lease.message)
                 self.router.ack(lease)
                 self._check_quiet()
             else:
                 await self._handle(agent, lease)
 
+    def _overhear(self, agent: Agent, message: Message) -> None:
+        try:
+            agent.overhear(message)
+        except Exception as fault:  # noqa: BLE001 - a plugin's edge: a deaf relay must still pass the message on
+            self._blame(agent, message, fault)
+
+    def _blame(self, agent: Agent, message: Message, fault: Exception) -> str:
+        error = f"{agent.id}: {type(fault).__name__}: {fault}"
+        self.faults.append(error)
+        log.exception("agent %s failed on %s", agent.id, message.msg_id)
+        return error
+
     async def _handle(self, agent: Agent, lease: Lease) -> None:
         error = ""
+        desk = Desk(self, agent)
         try:
             async with asyncio.timeout(self.handler_deadline_s):
-                await self._around_handle(agent, lease.message)
+                await self._around_handle(agent, desk, lease.message)
             self.router.ack(lease)
         except asyncio.CancelledError:
             self.router.nack(lease, "cancelled")
             raise
         except Exception as fault:
-            error = f"{agent.id}: {type(fault).__name__}: {fault}"
-            self.faults.append(error)
-            log.exception("agent %s failed on %s", agent.id, lease.message.msg_id)
+            error = self._blame(agent, lease.message, fault)
             self.router.nack(lease, type(fault).__name__)
+        if desk.finished:  # only now: the step of another agent must not end the session under this one's hands
+            self.finish(desk.finished)
         self._count += 1
         self._steps.put_nowait(Step(self._count, agent.id, agent.role, lease.message, error))
 
-    async def _around_handle(self, agent: Agent, message: Message) -> None:
+    async def _around_handle(self, agent: Agent, desk: Desk, message: Message) -> None:
         async def handle(passing: Intercepted) -> None:
-            await agent.handle(passing.subject, Desk(self, agent))
+            await agent.handle(passing.subject, desk)
 
         passing = Intercepted(Point.HANDLE, message, str(agent.id), agent.role, self.episode_id)
         await chain(self.services.interceptors, passing, handle)
@@ -197,7 +215,7 @@ class Session:
                 meant = set(self.roster.resolve(message.audience or ""))
                 for other in self.agents.values():
                     if other.id != agent.id and other.id not in meant:
-                        other.overhear(replace(message, recipient=other.id))
+                        self._overhear(other, replace(message, recipient=other.id))
             return await self.router.route(message)
 
         message = Message(
@@ -223,6 +241,8 @@ class Desk:
         self._session = session
         self._agent = agent
         self._calls = 0
+        self.finished = ""
+        """Why this agent has finished; empty while it has not."""
 
     async def ask(self, prompt: str, *, max_tokens: int, purpose: str = "", heard: str = "") -> LLMResult | Denied:
         self._calls += 1
@@ -247,7 +267,7 @@ class Desk:
         return await self._session.send(self._agent, audience, payload, priority)
 
     def finish(self, reason: str) -> None:
-        self._session.finish(reason)
+        self.finished = self.finished or reason or "finished"
 
     @property
     def headroom(self) -> float:
