@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .report import check_report
     from .sandbox import check_sandbox
     from .store import check_store
+    from .suite import check_suite
+    from .team import check_team
     from .tool import check_tool
     from .topology import check_topology
     from .transport import check_transport
