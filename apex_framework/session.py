@@ -94,6 +94,8 @@ class Session:
         self._ids = Ids("m")
         self._end: SessionEnd | None = None
         self._finish_reason = ""
+        self._finished_by = 0
+        """Number of the step in which somebody finished: the last one."""
         self._over = asyncio.Event()
         self._steps: asyncio.Queue[Step] = asyncio.Queue()
         self._count = 0
@@ -120,10 +122,6 @@ class Session:
             self.router.close_episode()
         assert self._end is not None
         return self._end
-
-    def finish(self, reason: str) -> None:
-        """End after the present step; the first reason stands."""
-        self._finish_reason = self._finish_reason or reason
 
     async def _pump(self, agent: Agent) -> None:
         while True:
@@ -162,9 +160,9 @@ class Session:
         except Exception as fault:
             error = self._blame(agent, lease.message, fault)
             self.router.nack(lease, type(fault).__name__)
-        if desk.finished:  # only now: the step of another agent must not end the session under this one's hands
-            self.finish(desk.finished)
         self._count += 1
+        if desk.finished and not self._finished_by:
+            self._finish_reason, self._finished_by = desk.finished, self._count
         self._steps.put_nowait(Step(self._count, agent.id, agent.role, lease.message, error))
 
     async def _around_handle(self, agent: Agent, desk: Desk, message: Message) -> None:
@@ -176,12 +174,12 @@ class Session:
 
     async def _judge(self) -> None:
         """Take the steps one by one: decisions are made here, and the end is seen here."""
-        while True:
+        while self._end is None:
             step = await self._steps.get()
             if self.on_step is not None:
                 await self.on_step(replace(step, final=self._is_last(step)))
             self._judged += 1
-            if self._finish_reason:
+            if 0 < self._finished_by <= step.number:
                 self._stop("finished", self._finish_reason)
             elif step.number >= self.max_steps:
                 self._stop("max_steps", f"{self.max_steps} messages handled")
@@ -189,7 +187,7 @@ class Session:
 
     def _is_last(self, step: Step) -> bool:
         nothing_left = self._steps.empty() and not self._work_left()
-        return bool(self._finish_reason) or step.number >= self.max_steps or nothing_left
+        return 0 < self._finished_by <= step.number or step.number >= self.max_steps or nothing_left
 
     def _check_quiet(self) -> None:
         if self._judged == self._count and not self._work_left() and not self._finish_reason:
@@ -201,7 +199,7 @@ class Session:
 
     def _stop(self, status: str, reason: str) -> None:
         if self._end is None:
-            self._end = SessionEnd(status, reason, self._count)
+            self._end = SessionEnd(status, reason, self._judged)
             self._over.set()
 
     async def send(
