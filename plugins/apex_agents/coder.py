@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from apex_framework.interfaces import AgentContext, AgentID, Message
@@ -123,7 +124,7 @@ class Coder:
                     context,
                     Ask.REPAIR,
                     sections,
-                    lambda text, most=most: parse_candidates(text, most=most),  # type: ignore[misc]
+                    partial(parse_candidates, most=most),
                     max_tokens=TOKENS_PER_CANDIDATE * most + 40,
                     candidates=most,
                     heard=heard,

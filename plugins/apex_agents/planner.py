@@ -21,6 +21,8 @@ class Planner:
 
     id: AgentID
     issue: str
+    workers: tuple[str, ...] = ("coder+runner",)
+    """Audiences of a first focus: each coder with a runner of its own, where there is one."""
     role: str = "planner"
     memory: Memory = field(
         default_factory=lambda: Memory(frozenset({Kind.SUSPICIOUS, Kind.CAUSE, Kind.SUMMARY, Kind.TRIED}))
@@ -35,7 +37,7 @@ class Planner:
         kind = speech.kind_of(message)
         if kind == speech.TASK:
             self._functions = await project_map(context)
-            await self._point(context, "coder+runner")
+            await self._point(context, *self.workers)
         elif kind == speech.STUCK:
             self.memory.hear(message)
             self._looked_at.update(message.payload.get("looked_at", ()))
@@ -43,14 +45,15 @@ class Planner:
         else:
             self.memory.hear(message)
 
-    async def _point(self, context: AgentContext, audience: str) -> None:
+    async def _point(self, context: AgentContext, *audiences: str) -> None:
         focus = await self._locate(context)
         if not focus:
             context.finish("nothing left to look at")
             return
         self._looked_at.update(name for name, _ in focus)
         body = "\n".join(f"{name} | {why}" if why else name for name, why in focus)
-        await context.send(audience, speech.payload(speech.FOCUS, [Section(Kind.FOCUS, body)]))
+        for audience in audiences:
+            await context.send(audience, speech.payload(speech.FOCUS, [Section(Kind.FOCUS, body)]))
 
     async def _locate(self, context: AgentContext) -> list[tuple[str, str]]:
         left = [f for f in self._functions if f.name not in self._looked_at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from apex_framework.interfaces import Agent, AgentContext, AgentID, Brief, Member, Message, Roster
@@ -94,7 +95,7 @@ class Solo:
                 context,
                 Ask.REPAIR,
                 sections,
-                lambda text, most=most: parse_candidates(text, most=most),  # type: ignore[misc]
+                partial(parse_candidates, most=most),
                 max_tokens=TOKENS_PER_CANDIDATE * most + 40,
                 candidates=most,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import cycle, zip_longest
 from typing import Final
 
 from apex_framework.interfaces import Agent, AgentID, Brief, Member, Roster
@@ -43,10 +43,12 @@ def workers(roster: Roster, brief: Brief) -> list[Agent]:
     ids = {role: [str(m.id) for m in roster.members if m.role == role] for role in ROLES}
     runners, critics = cycle(ids["runner"]), cycle(ids["critic"] or [""])
     summarizer = next(iter(ids["summarizer"]), "")
+    # Not "coder+runner" for all of them: a shape may let a message have two receivers only.
+    pairs = tuple("+".join(filter(None, pair)) for pair in zip_longest(ids["coder"], ids["runner"]))
     agents: list[Agent] = []
     for m in roster.members:
         if m.role == "planner":
-            agents.append(Planner(m.id, brief.issue))
+            agents.append(Planner(m.id, brief.issue, pairs))
         elif m.role == "coder":
             start = sum(isinstance(a, Coder) for a in agents)
             agents.append(Coder(m.id, next(runners), brief.candidates, start))
