@@ -35,9 +35,7 @@ def install(folder: Path) -> None:
     site = folder / "site"
     about = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     about.mkdir(parents=True)
-    (about / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     points = project["entry-points"]["apex_framework"]
     (about / "entry_points.txt").write_text(
         "[apex_framework]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
@@ -51,7 +49,9 @@ def type_in(line: str, folder: Path) -> None:
     if shlex.split(line) == ["pip", "install", "."]:
         install(folder)
         return
-    done = subprocess.run(line, shell=True, cwd=folder, env=environ(folder), capture_output=True, text=True, timeout=110)
+    done = subprocess.run(
+        line, shell=True, cwd=folder, env=environ(folder), capture_output=True, text=True, timeout=110
+    )
     assert done.returncode == 0, f"$ {line}\nstatus {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
