@@ -29,12 +29,15 @@ _GROWTH: Final = ("planner", "coder", "runner", "critic", "summarizer", "coder",
 
 
 def members(size: int) -> tuple[Member, ...]:
-    """Members of a team of 3 to 10, grouped by role; the second holder of a role has the id ``role2``."""
+    """Members of a team of 3 to 10, grouped by role. Their ids are ``role``, or ``role1``, ``role2``, … where several
+    share it: an id must not be a role's name as well, for that means all of them."""
     if not 3 <= size <= len(_GROWTH):
         raise ValueError(f"team swe has 3 to {len(_GROWTH)} members, not {size}")
     roles = _GROWTH[:size]
     return tuple(
-        Member(AgentID(role if n == 0 else f"{role}{n + 1}"), role) for role in ROLES for n in range(roles.count(role))
+        Member(AgentID(role if roles.count(role) == 1 else f"{role}{n + 1}"), role)
+        for role in ROLES
+        for n in range(roles.count(role))
     )
 
 
