@@ -51,24 +51,23 @@ def near(fault: Fault, failure: Failure) -> bool:
 
 
 def fitting(workshop: Workshop, kept: Kept, family: str) -> frozenset[int]:
-    """The failing cases that make a single fault one of ``family``; empty when it is none.
+    """The failing visible cases that make a single fault one of ``family``; empty when it is none.
 
     clear_traceback: an exception close to the fault. misleading_traceback: exceptions, none of them close.
-    cross_file: no failing visible case enters the package through the fault's file. weak_issue: any fault in the file
-    that is entered.
+    weak_issue: any failure. All three enter the package through the fault's file; cross_file does not.
     """
     fault = kept.faults[0]
     visible = [f for f in kept.failures.values() if workshop.cases[f.case].visible]
-    foreign = all(workshop.base.covered[f.case]["entry"] != fault.path for f in visible)
-    if family == CROSS_FILE or foreign:
-        return frozenset(f.case for f in visible) if foreign and family == CROSS_FILE else frozenset()
-    close = frozenset(f.case for f in visible if near(fault, f))
-    raised = frozenset(f.case for f in visible if f.kind == "raise" and f.path)
-    if family == CLEAR:
-        return close
-    if family == MISLEADING:
-        return frozenset() if close else raised
-    return frozenset(f.case for f in visible) if family == WEAK else frozenset()
+    home = [f for f in visible if workshop.base.covered[f.case]["entry"] == fault.path]
+    close = [f for f in home if near(fault, f)]
+    raised = [f for f in home if f.kind == "raise" and f.path]
+    found = {
+        CLEAR: close,
+        MISLEADING: [] if close else raised,
+        CROSS_FILE: [f for f in visible if f not in home],
+        WEAK: home,
+    }[family]
+    return frozenset(f.case for f in found)
 
 
 def next_task(workshop: Workshop, family: str, in_vocabulary: bool) -> tuple[Kept, frozenset[int]] | None:

@@ -156,24 +156,21 @@ class Generator:
                     return draft
         return None
 
-    def _draft(self, family: str, workshop: Workshop, kept: Kept, first: frozenset[int]) -> Draft | None:
+    def _draft(self, family: str, workshop: Workshop, kept: Kept, shown: frozenset[int]) -> Draft | None:
         """The task of a kept fault; None when unittest does not confirm it."""
-        visible, hidden = workshop.choose(kept, first)
+        visible, hidden = workshop.choose(kept, shown)
         if not workshop.confirmed(kept, visible, hidden):
             return None
         source = workshop.repository.source
         position = {c.number: n for n, c in enumerate(workshop.cases)}
-        failing = sorted(
-            (c for c in visible if position[c.number] in kept.failures),
-            key=lambda c: (position[c.number] not in first, c.number),
-        )
-        shown = [(c, kept.failures[position[c.number]]) for c in failing]
+        failing = [c for c in visible if position[c.number] in kept.failures]
+        reported = [(c, kept.failures[position[c.number]]) for c in failing]
         key = hash_texts([source.name, *(f.key for f in kept.faults)])[:6]
         return Draft(
             id=f"{source.name}-{key}",
             source=source.name,
             family=family,
-            issue=issue_text(source.name, family, shown, self.salt),
+            issue=issue_text(source.name, family, reported, self.salt),
             edits=tuple((f.path, e.start, e.end, e.text) for f in kept.faults for e in f.edits),
             visible=render_tests(source.name, workshop.repository.prelude, visible),
             visible_ids=ids_of(VISIBLE, source, visible),

@@ -45,6 +45,7 @@ class Workshop:
         self.repository = repository
         self.salt = salt
         self.texts = {p: SourceText(t) for p, t in repository.files.items()}
+        self._covering: dict[tuple[str, int], frozenset[int]] = {}
         self.lab = Laboratory(hash_seed=2)
         self.cases, self.base = self._cases(recorder)
         self.reservoir: list[Kept] = []
@@ -89,10 +90,19 @@ class Workshop:
 
     def covering(self, fault: Fault) -> frozenset[int]:
         """Cases that execute a line of the fault's function body."""
+        where = (fault.path, fault.first)
+        if where not in self._covering:
+            self._covering[where] = frozenset(
+                n
+                for n, c in enumerate(self.base.covered)
+                if any(fault.first < line <= fault.last for line in c["lines"].get(fault.path, ()))
+            )
+        return self._covering[where]
+
+    def foreign(self, fault: Fault) -> frozenset[int]:
+        """Visible cases that come by the fault but enter the package through another file."""
         return frozenset(
-            n
-            for n, c in enumerate(self.base.covered)
-            if any(fault.first < line <= fault.last for line in c["lines"].get(fault.path, ()))
+            n for n in self.covering(fault) if self.cases[n].visible and self.base.covered[n]["entry"] != fault.path
         )
 
     @cached_property
@@ -103,14 +113,10 @@ class Workshop:
             for path, found in covered["lines"].items():
                 lines.setdefault(path, set()).update(found)
         groups: dict[str, list[Fault]] = {}
-        eligible: dict[tuple[str, int], bool] = {}
         for path in sorted(lines):
             for fault in find_faults(path, self.texts[path], lines[path], CATALOGUE):
-                where = (path, fault.first)
-                if where not in eligible:
-                    seen = {self.cases[n].visible for n in self.covering(fault)}
-                    eligible[where] = len(seen) == 2 and fault.last - fault.first < LONGEST_FUNCTION
-                if eligible[where]:
+                seen = {self.cases[n].visible for n in self.covering(fault)}
+                if len(seen) == 2 and fault.last - fault.first < LONGEST_FUNCTION:
                     groups.setdefault(fault.operator, []).append(fault)
         for name, group in groups.items():
             rng(self.salt, self.repository.source.name, "faults", name).shuffle(group)
@@ -120,9 +126,8 @@ class Workshop:
         return tuple(groups[name][n] for n in range(most) for name in order if n < len(groups[name]))
 
     def fresh(self, in_vocabulary: bool, wanted: frozenset[str], foreign: bool) -> Iterator[Fault]:
-        """Untried faults of one vocabulary, those of ``wanted`` operators first; ``foreign``: outside entry files."""
-        entries = {str(c["entry"]) for c in self.base.covered}
-        pool = [f for f in self.faults if f.in_vocabulary == in_vocabulary and not (foreign and f.path in entries)]
+        """Untried faults of one vocabulary, those of ``wanted`` operators first; ``foreign``: met from other files."""
+        pool = [f for f in self.faults if f.in_vocabulary == in_vocabulary and (not foreign or self.foreign(f))]
         pool.sort(key=lambda f: f.operator not in wanted)
         for fault in pool:
             if fault.key not in self._tried and (fault.path, fault.line) not in self.used:
@@ -142,13 +147,16 @@ class Workshop:
         passing = sum(c.visible and n not in kept.failures for n, c in enumerate(self.cases))
         return kept if len(failing) == 2 and passing >= 3 else None
 
-    def choose(self, kept: Kept, first: frozenset[int]) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
-        """Visible and hidden cases of a task; failing cases in ``first`` are preferred as visible ones."""
+    def choose(self, kept: Kept, shown: frozenset[int]) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
+        """Visible and hidden cases of a task. Of the failing visible ones only ``shown`` may be among them.
+
+        Passing cases that come by a faulty function are preferred to others.
+        """
         near = frozenset().union(*(self.covering(f) for f in kept.faults))
 
         def pick(visible: bool, failing: int, most: int) -> tuple[Case, ...]:
             numbers = [n for n, c in enumerate(self.cases) if c.visible == visible]
-            bad = sorted((n for n in numbers if n in kept.failures), key=lambda n: (n not in first, n))[:failing]
+            bad = [n for n in numbers if n in kept.failures and (n in shown or not visible)][:failing]
             good = sorted((n for n in numbers if n not in kept.failures), key=lambda n: (n not in near, n))
             return tuple(self.cases[n] for n in sorted((*bad, *good[: most - len(bad)])))
 
