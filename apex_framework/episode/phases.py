@@ -17,8 +17,10 @@ class PhaseTracker:
     """Planning, implementation or debug, judged over what happened since the phase began.
 
     Taken literally, "no test run yet" never lets go of planning before a test run and "failing tests"
-    never lets go of debug after one; so events count from the beginning of the phase on, a phase
-    changes only when exactly one rule for another phase holds, and ties keep it.
+    never lets go of debug after one; so events count from the beginning of the phase on. The nearest
+    later phase whose rule holds is entered: a change and its failing test come as one event, and would
+    otherwise tie implementation and debug for ever. Back goes only what no longer holds, to the one
+    earlier phase that does; ties keep the phase.
     """
 
     phase: str = "planning"
@@ -49,9 +51,13 @@ class PhaseTracker:
             "implementation": workers >= 0.50 and self._edits > 0,
             "debug": critic >= 0.40 or (self._failing_runs > 0 and self._edits > 0),
         }
-        others = [p for p in PHASES if p != self.phase and holds[p]]
-        if len(others) == 1:
-            self._enter(others[0])
+        at = PHASES.index(self.phase)
+        later = [p for p in PHASES[at + 1 :] if holds[p]]
+        earlier = [p for p in PHASES[:at] if holds[p] and not holds[self.phase]]
+        if later:
+            self._enter(later[0])
+        elif len(earlier) == 1:
+            self._enter(earlier[0])
         return self.phase
 
     def _enter(self, phase: str) -> None:
