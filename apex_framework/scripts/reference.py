@@ -124,9 +124,8 @@ def _commands() -> Iterator[str]:
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
-    arguments = " ".join(
-        p.make_metavar(click.Context(command)) for p in command.params if isinstance(p, click.Argument)
-    )
+    places = [p for p in command.params if isinstance(p, click.Argument)]
+    arguments = " ".join(p.metavar or (f"{p.name}" if p.required else f"[{p.name}]").upper() for p in places)
     yield f"### `{name}{' ' + arguments if arguments else ''}`"
     yield words((command.help or "").replace("\b", ""))
     yield _options(command)
