@@ -157,7 +157,7 @@ class Session:
         except asyncio.CancelledError:
             self.router.nack(lease, "cancelled")
             raise
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - a plugin's edge: its failure becomes a nack and is reported
             error = self._blame(agent, lease.message, fault)
             self.router.nack(lease, type(fault).__name__)
         self._count += 1

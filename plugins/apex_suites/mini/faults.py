@@ -110,8 +110,8 @@ def executed(node: ast.AST, parent: ast.AST, function: ast.AST, lines: Collectio
     """Whether the tests come by: the node's own lines, or, for a default value, the function's."""
     if parent is function and isinstance(node, ast.expr):
         return True
-    first = node.lineno  # type: ignore[attr-defined]
-    last = first if isinstance(node, ast.If | ast.For | ast.While | ast.Try | ast.With) else node.end_lineno  # type: ignore[attr-defined]
+    first = node.lineno  # type: ignore[attr-defined]  # statements carry positions
+    last = first if isinstance(node, ast.If | ast.For | ast.While | ast.Try | ast.With) else node.end_lineno  # type: ignore[attr-defined]  # statements carry positions
     return any(n in lines for n in range(first, (last or first) + 1))
 
 

@@ -328,10 +328,10 @@ def main() -> None:
             reply = {"status": "nothing loaded"}
         elif what == "run":
             changed, steps, coverage = request["files"], request["steps"], request["coverage"]
-            reply = bench.child(lambda b=bench, c=changed, s=steps, v=coverage: b.run(c, s, v))  # type: ignore[misc]
+            reply = bench.child(lambda b=bench, c=changed, s=steps, v=coverage: b.run(c, s, v))  # type: ignore[misc]  # defaults bind the loop variables
         else:
             changed, tests = request["files"], request["tests"]
-            reply = bench.child(lambda b=bench, c=changed, t=tests: b.tests(c, t))  # type: ignore[misc]
+            reply = bench.child(lambda b=bench, c=changed, t=tests: b.tests(c, t))  # type: ignore[misc]  # defaults bind the loop variables
         answers.write(json.dumps(reply) + "\n")
         answers.flush()
 

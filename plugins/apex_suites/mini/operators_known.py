@@ -59,7 +59,7 @@ def off_by_one(place: Place) -> Changes:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name | ast.BinOp):
         yield (place.replace(node.slice, f"{place.text(node.slice)} + 1"),)
     if isinstance(node, ast.Subscript) and is_int(node.slice):
-        number = node.slice.value  # type: ignore[attr-defined]
+        number = node.slice.value  # type: ignore[attr-defined]  # is_int has checked the node
         yield (place.replace(node.slice, str(number + 1)),)
         if number:
             yield (place.replace(node.slice, str(number - 1)),)
@@ -92,7 +92,7 @@ def constant(place: Place) -> Changes:
     if node.value is True or node.value is False:
         yield (place.replace(node, str(not node.value)),)
     elif is_int(node):
-        number = int(node.value)  # type: ignore[arg-type]
+        number = int(node.value)  # type: ignore[arg-type]  # is_int has checked the node
         for new in (1,) if number == 0 else (0, 2) if number == 1 else (number + 1, number // 2):
             yield (place.replace(node, str(new)),)
     elif isinstance(node.value, str) and place.text(node)[:1] in "'\"" and place.text(node)[:3] not in ("'''", '"""'):
@@ -191,7 +191,7 @@ def boundary_slice(place: Place) -> Changes:
 def bumped(place: Place, node: ast.expr) -> str:
     """An expression plus one, constants computed."""
     if is_int(node):
-        return str(node.value + 1)  # type: ignore[attr-defined]
+        return str(node.value + 1)  # type: ignore[attr-defined]  # is_int has checked the node
     return f"{place.text(node)} + 1"
 
 

@@ -30,8 +30,8 @@ class SourceText:
     def span(self, node: ast.AST) -> tuple[int, int]:
         """First and last byte (exclusive) of a statement or expression."""
         return (
-            self.starts[node.lineno - 1] + node.col_offset,  # type: ignore[attr-defined]
-            self.starts[node.end_lineno - 1] + node.end_col_offset,  # type: ignore[attr-defined]
+            self.starts[node.lineno - 1] + node.col_offset,  # type: ignore[attr-defined]  # only located nodes come here
+            self.starts[node.end_lineno - 1] + node.end_col_offset,  # type: ignore[attr-defined]  # only located nodes come here
         )
 
     def segment(self, node: ast.AST) -> str:
