@@ -29,8 +29,8 @@ def test_a_dying_worker_loses_its_job_only_after_two_tries(
 
 
 def test_a_hanging_episode_is_ended(make_plan: MakePlan, fake_episodes: ModuleType) -> None:
-    results = list(LocalExecutor(limit_s=1.0).run(make_plan().jobs(), fake_episodes.endless, workers=2))
-    assert sum("took more than 1 s" in str(r.record["reason"]) for r in results) == 2
+    results = list(LocalExecutor(limit_s=8.0).run(make_plan().jobs(), fake_episodes.endless, workers=2))
+    assert sum("took more than 8 s" in str(r.record["reason"]) for r in results) == 2
     assert len(results) == 8
 
 
