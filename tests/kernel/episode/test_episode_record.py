@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_transitions_are_a_chain_of_decisions_that_ends_with_the_result(result: 
     transitions: tuple[Transition, ...] = result.transitions
     assert len(transitions) == len(result.decisions)
     assert [t.decision.action for t in transitions] == [row["action"] for row in result.decisions]
-    for before, after in zip(transitions, transitions[1:], strict=False):
+    for before, after in itertools.pairwise(transitions):
         assert before.next_observation == after.observation and not before.outcome.terminal
     last = transitions[-1]
     assert last.next_observation is None and last.outcome.terminal
