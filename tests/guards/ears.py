@@ -20,7 +20,7 @@ from apex_framework.interfaces import (
     Roster,
     Routes,
 )
-from apex_framework.interfaces.prompting import Kind, parse_prompt, render_prompt
+from apex_framework.interfaces.prompting import Ask, Kind, parse_prompt, render_prompt
 from apex_repair.backend import RepairBackend
 from apex_topologies.chain import Chain
 from apex_topologies.flat import Flat
@@ -58,6 +58,29 @@ class Blind(RepairBackend):
 
     async def generate(self, request: LLMRequest) -> LLMResult:
         return await super().generate(replace(request, prompt=self._without(request.prompt)))
+
+
+CHEAT = """CANDIDATE 1 what the tests want
+FILE tiny/work.py:9
+<<<<<<< SEARCH
+    return text
+=======
+    if text == 'IIII':
+        return 'IV'
+    if text == 'VIIII':
+        return 'IX'
+    return text.replace('XIIII', 'XIV')
+>>>>>>> REPLACE"""
+"""Pleases the visible tests of ``roman`` and nothing else."""
+
+
+class Cheating(RepairBackend):
+    """The solver, but whoever asks for a repair gets the cheat."""
+
+    async def generate(self, request: LLMRequest) -> LLMResult:
+        if parse_prompt(request.prompt).ask is not Ask.REPAIR:
+            return await super().generate(request)
+        return LLMResult(CHEAT, self.count_tokens(request.prompt), self.count_tokens(CHEAT))
 
 
 @dataclass(frozen=True)
@@ -168,6 +191,7 @@ class Ears(ApexSpec):
     def apex_llm_backends(self, add: Any) -> None:
         add("listening", lambda: self.listening)
         add("blind", Blind)
+        add("cheating", Cheating)
 
     @hookimpl
     def apex_teams(self, add: Any) -> None:

@@ -40,7 +40,7 @@ def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield line, node.attr
         elif isinstance(node, ast.arg | ast.keyword):
             yield line, node.arg or ""
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or isinstance(node, ast.alias):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.alias):
             yield line, node.name
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
             yield line, node.value
@@ -64,7 +64,11 @@ def wrong_imports(source: str, package: str) -> list[str]:
             modules = [f"{node.module}.{a.name}" for a in node.names] + [node.module or ""]
         for module in modules:
             head, _, rest = module.partition(".")
-            if (head == "apex_framework" and rest.split(".")[0] in ROOMS) or (head.startswith("apex_") and head not in ("apex_framework", package)) or (head in ("importlib", "inspect", "gc") and package == "apex_agents"):
+            if (
+                (head == "apex_framework" and rest.split(".")[0] in ROOMS)
+                or (head.startswith("apex_") and head not in ("apex_framework", package))
+                or (head in ("importlib", "inspect", "gc") and package == "apex_agents")
+            ):
                 wrong.append(module)
     return wrong
 

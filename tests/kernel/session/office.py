@@ -22,6 +22,7 @@ from apex_framework.interfaces import (
     Member,
     Message,
     Roster,
+    Topology,
 )
 from apex_framework.ports import LoopClock
 from apex_framework.runtime import Router, RouteTable
@@ -34,7 +35,7 @@ from apex_topologies.flat import Flat
 from apex_topologies.star import Star
 from apex_transports.inproc import InProcess
 
-TOPOLOGIES = {"star": Star(), "chain": Chain(), "flat": Flat()}
+TOPOLOGIES: dict[str, Topology] = {"star": Star(), "chain": Chain(), "flat": Flat()}
 
 Act = Callable[[Message, AgentContext], Awaitable[None]]
 

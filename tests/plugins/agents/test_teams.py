@@ -42,7 +42,7 @@ def test_every_coder_has_a_runner_and_every_pair_gets_the_focus(size: int) -> No
 
 def test_impossible_sizes_are_refused() -> None:
     for team, size in ((SweTeam(), 2), (SweTeam(), 11), (SingleTeam(), 2), (ManagerTeam(), 3)):
-        with pytest.raises(ValueError, match="members?, not"):
+        with pytest.raises(ValueError, match=r"members?, not"):
             team.roster(size)
 
 
