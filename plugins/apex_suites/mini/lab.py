@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import sys
+import time
 import types
 import unittest
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from typing import Any
 REPR_LIMIT = 400
 CPU_SECONDS = 6
 MEMORY = 2 * 1024**3
+DAYS_APART = 400 * 86400.0
 
 
 class Endless(BaseException):
@@ -102,18 +104,28 @@ def fresh_space() -> dict[str, Any]:
     return module.__dict__
 
 
+def shift_clock() -> None:
+    """Originals live on another day than their copies, so whatever tells the time is not repeatable."""
+    now, gmtime, localtime = time.time, time.gmtime, time.localtime
+    if now.__name__ == "time":
+        time.time = lambda: now() + DAYS_APART
+        time.gmtime = lambda seconds=None: gmtime(time.time() if seconds is None else seconds)
+        time.localtime = lambda seconds=None: localtime(time.time() if seconds is None else seconds)
+
+
 def record(request: dict[str, Any]) -> dict[str, Any]:
     """Expectations from the original."""
     sys.stdout = sys.stderr = io.StringIO()
+    shift_clock()
     space = fresh_space()
     try:
-        exec(compile(request["prelude"], "prelude", "exec"), space)
+        exec(compile(request["prelude"], "prelude", "exec", dont_inherit=True), space)
     except ImportError:
         return {"answers": [None] * len(request["cases"])}
     answers: list[dict[str, str] | None] = []
     for case in request["cases"]:
         try:
-            answers.append(outcome(compile(case, "case", "eval"), space))
+            answers.append(outcome(compile(case, "case", "eval", dont_inherit=True), space))
         except SyntaxError:
             answers.append(None)
     return {"answers": answers}
@@ -127,7 +139,10 @@ class Bench:
         self.files: dict[str, str] = request["files"]
         self.block: list[str] = request["block"]
         self.prelude: str = request["prelude"]
-        self.cases = [(compile(c["expression"], "case", "eval"), c["mode"], self.expected(c)) for c in request["cases"]]
+        self.cases = [
+            (compile(c["expression"], "case", "eval", dont_inherit=True), c["mode"], self.expected(c))
+            for c in request["cases"]
+        ]
         self.compiled: dict[str, types.CodeType] = {}
         for file in self.files:
             Copies(self.package, self.files, self.compiled).code(file)
@@ -163,13 +178,13 @@ class Bench:
         os.waitpid(pid, 0)
         return json.loads(data) if data else {"status": "crash"}
 
-    def run(self, changed: dict[str, str], steps: int, coverage: bool) -> dict[str, Any]:
+    def run(self, changed: dict[str, str], steps: int, coverage: bool, elsewhere: bool) -> dict[str, Any]:
         """Every case on the copy, traced. ``steps`` is the most traced lines that one case may use."""
-        os.chdir("/")
+        os.chdir(os.path.dirname(os.path.abspath(__file__)) if elsewhere else "/")
         self.install(changed)
         space = fresh_space()
         try:
-            exec(compile(self.prelude, "prelude", "exec"), space)
+            exec(compile(self.prelude, "prelude", "exec", dont_inherit=True), space)
         except Exception:  # noqa: BLE001 - a faulty copy may raise anything at import
             return {"status": "import"}
         tracer = Tracer(self.package + "/", steps, coverage)
@@ -218,13 +233,13 @@ class Bench:
 
     def tests(self, changed: dict[str, str], tests: dict[str, str]) -> dict[str, Any]:
         """Test files run by unittest as they will be later; outcome by ``path::Class.test``."""
-        os.chdir(os.path.dirname(os.path.abspath(__file__)))  # elsewhere than the trial: no result may depend on it
+        os.chdir("/")
         self.install(changed)
         found: dict[str, str] = {}
         for path, source in tests.items():
             name = "tests." + path.rpartition("/")[2].removesuffix(".py")
             module = sys.modules[name] = types.ModuleType(name)
-            exec(compile(source, path, "exec"), module.__dict__)
+            exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
             suite = unittest.defaultTestLoader.loadTestsFromModule(module)
             for test in flatten(suite):
                 result = unittest.TestResult()
@@ -327,8 +342,8 @@ def main() -> None:
         elif bench is None:
             reply = {"status": "nothing loaded"}
         elif what == "run":
-            changed, steps, coverage = request["files"], request["steps"], request["coverage"]
-            reply = bench.child(lambda b=bench, c=changed, s=steps, v=coverage: b.run(c, s, v))  # type: ignore[misc]  # defaults bind the loop variables
+            asked = [request[k] for k in ("files", "steps", "coverage", "elsewhere")]
+            reply = bench.child(lambda b=bench, a=asked: b.run(*a))  # type: ignore[misc]  # defaults bind the loop variables
         else:
             changed, tests = request["files"], request["tests"]
             reply = bench.child(lambda b=bench, c=changed, t=tests: b.tests(c, t))  # type: ignore[misc]  # defaults bind the loop variables

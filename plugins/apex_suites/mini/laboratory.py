@@ -114,9 +114,9 @@ class Laboratory:
             cases=asked,
         )
 
-    def run(self, changed: Mapping[str, str], *, steps: int, coverage: bool = False) -> Trial:
-        """Run all cases on the copy with some files changed."""
-        reply = self._ask(do="run", files=dict(changed), steps=steps, coverage=coverage)
+    def run(self, changed: Mapping[str, str], *, steps: int, coverage: bool = False, elsewhere: bool = False) -> Trial:
+        """Run all cases on the copy with some files changed; ``elsewhere``: in another working directory."""
+        reply = self._ask(do="run", files=dict(changed), steps=steps, coverage=coverage, elsewhere=elsewhere)
         failures = tuple(
             Failure(f["case"], f["kind"], f["got"], *(f.get("at") or ("", 0))) for f in reply.get("failures", ())
         )

@@ -140,8 +140,8 @@ class Workshop:
         for path in {f.path for f in faults}:
             changed[path] = mutate(self.texts[path], tuple(f for f in faults if f.path == path))
         trial = self.lab.run(changed, steps=self.steps)
-        if trial.status != "ok":
-            return None
+        if trial.status != "ok" or any(" at 0x" in f.got for f in trial.failures):
+            return None  # an address in an issue would be another one in the next process
         kept = Kept(faults, changed, {f.case: f for f in trial.failures})
         failing = {self.cases[n].visible for n in kept.failures}
         passing = sum(c.visible and n not in kept.failures for n, c in enumerate(self.cases))
@@ -163,7 +163,10 @@ class Workshop:
         return pick(True, FAILING_VISIBLE, MOST_VISIBLE), pick(False, FAILING_HIDDEN, MOST_HIDDEN)
 
     def confirmed(self, kept: Kept, visible: tuple[Case, ...], hidden: tuple[Case, ...]) -> bool:
-        """Whether unittest sees what the trial saw."""
+        """Whether unittest sees what the trial saw, and another trial in another directory sees the same."""
+        again = self.lab.run(kept.changed, steps=self.steps, elsewhere=True)
+        if {f.case: f for f in again.failures} != dict(kept.failures):
+            return False
         name, prelude = self.repository.source.name, self.repository.prelude
         files = {VISIBLE: render_tests(name, prelude, visible), HIDDEN: render_tests(name, prelude, hidden)}
         outcomes = self.lab.tests(kept.changed, files)
