@@ -220,7 +220,7 @@ def test_i4_used_and_reserved_never_exceed_a_limit_and_nothing_is_lost():
     ("bug", "invariant"),
     [
         (CheckThenReserve, "never_exceeds_a_limit"),
-        (SettleTwice, "conserves_every_token"),
+        (SettleTwice, "conserves_every_token children_never_exceed_their_parent"),
         (PartialHold, "conserves_every_token"),
         (LateSettleAdds, "conserves_every_token"),
     ],
@@ -228,4 +228,5 @@ def test_i4_used_and_reserved_never_exceed_a_limit_and_nothing_is_lost():
 def test_i4_checker_catches_a_planted_bug(bug, invariant):
     with pytest.raises(AssertionError) as caught:
         run(bug)
-    assert invariant in {entry.name for entry in caught.traceback}
+    # A bug may break several invariants; which one the search meets first differs between Pythons.
+    assert set(invariant.split()) & {entry.name for entry in caught.traceback}
