@@ -33,7 +33,8 @@ from .watch import Watch, how_it_ended
 
 _REQUESTS, _ANSWERS, _RESULTS = 0, 1, 100
 _OUTPUT_CAP = 64 * 1024
-_MOST_CODES = 2048
+_MOST_CODES = 128
+"""Files whose code is kept: a few tasks' worth. Every fork copies the page tables of whatever is kept."""
 # fmt: off
 _PREIMPORTED = (
     "abc", "array", "ast", "asyncio", "base64", "bisect", "calendar", "collections", "collections.abc", "contextlib",
@@ -124,14 +125,15 @@ class Zygote:
                     continue
                 source = Path(path).read_bytes()
                 key = (path, hashlib.sha256(source).hexdigest())
-                if key not in self._codes:
-                    if len(self._codes) >= _MOST_CODES:
-                        del self._codes[next(iter(self._codes))]
+                code = self._codes.pop(key, None)
+                if code is None:
                     try:
-                        self._codes[key] = compile_traceable(source, path)
+                        code = compile_traceable(source, path)
                     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
                         continue  # the child compiles it again and reports why not
-                codes[path] = self._codes[key]
+                self._codes[key] = codes[path] = code
+        while len(self._codes) > _MOST_CODES:
+            del self._codes[next(iter(self._codes))]
         return codes
 
     def _fork(
