@@ -76,7 +76,7 @@ def _plan(context: Context, settings: Settings, names: list[str], seeds: int) ->
         seeds=seeds,
         seed=settings.seed,
         real_time=settings.real_time,
-        settings=plugin_settings(context),
+        settings=plugin_settings(context, settings),
     )
 
 

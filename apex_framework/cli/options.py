@@ -72,6 +72,9 @@ def base_arm(settings: Settings) -> Arm:
         lane=settings.lane,
         transport=settings.transport,
         scopes=tuple(settings.scopes),
+        policies=tuple(settings.policies),
+        interceptors=tuple(settings.interceptors),
+        tools=tuple(settings.tools),
         budget=settings.budget,
         candidates=settings.candidates,
         dwell=settings.dwell,
@@ -81,7 +84,15 @@ def base_arm(settings: Settings) -> Arm:
     )
 
 
-def plugin_settings(context: Context) -> dict[str, Any]:
-    """How worker processes load plugins: as this one did."""
-    settings: dict[str, Any] = {"blocked": sorted(context.block)} if context.block else {}
-    return {**settings, "safe_mode": True} if context.safe_mode else settings
+def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
+    """What a run's jobs share besides their arms: how workers load plugins, and plugins that are not the usual ones."""
+    shared: dict[str, Any] = {"blocked": sorted(context.block)} if context.block else {}
+    if context.safe_mode:
+        shared["safe_mode"] = True
+    if settings.workspace != "local":
+        shared["workspace"] = settings.workspace
+    if settings.executor != "local":
+        shared["executor"] = settings.executor
+    if settings.exporters:
+        shared["exporters"] = list(settings.exporters)
+    return shared

@@ -63,7 +63,7 @@ def run(
         seeds=seeds,
         seed=settings.seed,
         real_time=settings.real_time,
-        settings=plugin_settings(context) | ({"best_static": best_static} if best_static else {}),
+        settings=plugin_settings(context, settings) | ({"best_static": best_static} if best_static else {}),
     )
     if plan_only:
         show_plan(context, plan, settings.workers)

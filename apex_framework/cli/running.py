@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import logging
@@ -44,16 +45,22 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
     from .progress import progress_on
 
     plugins, fresh = context.plugins, not folder.records
-    executor = plugins.catalog.make("executor", "local")
+    shared = folder.plan.settings
+    executor = plugins.catalog.make("executor", str(shared.get("executor", "local")))
+    exporters = [plugins.catalog.make("exporter", name) for name in shared.get("exporters", ())]
 
     def interrupted() -> None:
         context.say("finishing the episodes in flight (30 s at most); Ctrl-C again stops at once")
 
-    with folder, progress_on(context.console, folder, workers) as progress:
+    with folder, progress_on(context.console, folder, workers) as progress, contextlib.ExitStack() as at_end:
+        for exporter in exporters:
+            at_end.callback(exporter.close)
 
         def notify(event: Event) -> None:
             progress.take(event)
             plugins.notify(event)
+            for exporter in exporters:
+                exporter.emit(event)
 
         runner = Runner(folder, executor, run_episode, workers=workers, notify=notify, on_interrupt=interrupted)
         try:

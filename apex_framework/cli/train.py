@@ -64,7 +64,7 @@ def train(
         limit=episodes,
         seed=settings.seed,
         real_time=settings.real_time,
-        settings=plugin_settings(context),
+        settings=plugin_settings(context, settings),
     )
     training = Training(
         arm=arm,

@@ -25,6 +25,8 @@ class Arm:
     lane: str = "fifo"
     transport: str = "inproc"
     scopes: tuple[str, ...] = ("episode",)
+    tools: tuple[str, ...] = ("fs", "test")
+    """Tool servers that the team's tools come from."""
     policies: tuple[str, ...] = ()
     interceptors: tuple[str, ...] = ()
     budget: int = 10_000

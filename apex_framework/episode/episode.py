@@ -38,8 +38,6 @@ from .record import Recorder, episode_line, written
 from .watch import Watch
 from .workshop import Workshop, workshop_for
 
-TOOL_SERVERS = ("fs", "test")
-
 
 def run_episode(job: EpisodeJob) -> EpisodeResult:
     """Run one episode in this process. Never raises but for interruption: what breaks is in the record."""
@@ -175,7 +173,7 @@ class Episode:
         policies = [make("policy", name) for name in arm.policies]
         interceptors = [make("interceptor", name) for name in arm.interceptors]
         backends = {role: self.shop.backend(name, arm.backend_options) for role, name in arm.backends.items()}
-        servers = {name: make("tool", name, effects=effects) for name in TOOL_SERVERS}
+        servers = {name: make("tool", name, effects=effects) for name in arm.tools}
         llm = LLMService(
             backends,
             guard,

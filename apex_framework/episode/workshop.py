@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import functools
 import json
@@ -17,9 +18,11 @@ from ..plugins import Plugins, load_plugins
 class Workshop:
     """Made once per process and kind of run; ``close`` releases processes and files."""
 
-    def __init__(self, plugins: Plugins, suite: str, split: str, limit: int | None = None) -> None:
+    def __init__(
+        self, plugins: Plugins, suite: str, split: str, limit: int | None = None, workspace: str = "local"
+    ) -> None:
         self.plugins = plugins
-        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit)
+        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit, workspace)
         self.split = split
         self.workspaces: WorkspaceProvider = self.suite.workspaces()
         self._tasks: dict[str, Task] = {}
@@ -47,14 +50,16 @@ class Workshop:
         return self._backends[key]
 
     def close(self) -> None:
-        """Release workspaces; idempotent."""
+        """Release workspaces and backends; idempotent."""
         self.workspaces.close()
+        while self._backends:
+            asyncio.run(self._backends.popitem()[1].close())
 
 
-def make_suite(catalog: Catalog, name: str, limit: int | None = None) -> TaskSuite:
+def make_suite(catalog: Catalog, name: str, limit: int | None = None, workspace: str = "local") -> TaskSuite:
     """A suite by name, with the workspaces that its tasks are worked on in."""
     options: dict[str, Any] = {} if limit is None else {"limit": limit}
-    suite: TaskSuite = catalog.make("suite", name, workspaces=lambda: catalog.make("workspace", "local"), **options)
+    suite: TaskSuite = catalog.make("suite", name, workspaces=lambda: catalog.make("workspace", workspace), **options)
     return suite
 
 
@@ -64,12 +69,12 @@ def _workshop(settings: str) -> Workshop:
     plugins = load_plugins(
         block=tuple(run.get("blocked", ())), only=run.get("only"), safe_mode=bool(run.get("safe_mode", False))
     )
-    workshop = Workshop(plugins, run["suite"], run["split"], run.get("limit"))
+    workshop = Workshop(plugins, run["suite"], run["split"], run.get("limit"), run.get("workspace", "local"))
     atexit.register(workshop.close)
     return workshop
 
 
 def workshop_for(run: Mapping[str, Any]) -> Workshop:
     """This process's workshop for a run: the one cache that a worker keeps, keyed by all that decides it."""
-    keys = ("suite", "split", "limit", "blocked", "only", "safe_mode")
+    keys = ("suite", "split", "limit", "workspace", "blocked", "only", "safe_mode")
     return _workshop(json.dumps({k: run[k] for k in keys if k in run}, sort_keys=True))

@@ -16,10 +16,11 @@ def _scripted(**options: Any) -> LLMBackend:
     return ScriptedBackend(**options)
 
 
-def _replay(**options: Any) -> LLMBackend:
+def _replay(spec: str = "", **options: Any) -> LLMBackend:
+    """``replay:PATH`` is the cassette at PATH."""
     from .replay import ReplayBackend
 
-    return ReplayBackend(**options)
+    return ReplayBackend(**{"path": spec, **options} if spec else options)
 
 
 class Plugin(ApexSpec):
@@ -28,7 +29,7 @@ class Plugin(ApexSpec):
     @hookimpl
     def apex_llm_backends(self, add: Add[LLMBackend]) -> None:
         add("scripted", _scripted, summary="answers from a text, a list or a function")
-        add("replay", _replay, summary="answers from a cassette; records them from another backend")
+        add("replay", _replay, summary="answers from a cassette (replay:PATH); records them from another backend")
 
 
 plugin = Plugin()
