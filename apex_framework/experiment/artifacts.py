@@ -68,7 +68,7 @@ class RunFolder:
         except OSError as error:
             for name in ("config.toml", "run.json"):
                 (path / name).unlink(missing_ok=True)
-            lock.release()
+            lock.remove()
             raise RunFolderError(f"cannot write to {path}: {error.strerror}", "choose another --out") from error
         return folder
 

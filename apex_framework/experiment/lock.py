@@ -20,30 +20,50 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         """Take the lock. Raises RunFolderError that names the holder, or says why it cannot be taken."""
         self._path = folder / LOCK
-        try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise RunFolderError(f"cannot write to {folder}: {error.strerror}", "choose another --out") from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._fd, 200, 0).decode(errors="replace")
+        self._fd = self._take(folder)
+        while not self._is_current():  # its holder removed the file, with the folder, before this process had it
             os.close(self._fd)
-            raise RunFolderError(
-                f"{folder} is in use by {_describe(holder)}", "wait for it, or choose another --out"
-            ) from None
-        except OSError as error:
-            os.close(self._fd)
-            raise RunFolderError(f"cannot lock {folder}: {error.strerror}", "choose a local folder as --out") from error
+            self._fd = self._take(folder)
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
 
     def release(self) -> None:
-        """Give the folder free; idempotent."""
+        """Give the folder free; idempotent. The file stays: whoever has it open already must find the same one."""
         if self._fd >= 0:
-            self._path.unlink(missing_ok=True)
+            os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
+
+    def remove(self) -> None:
+        """Give a folder free that is no run folder any more, without a lock file in it."""
+        if self._fd >= 0:
+            self._path.unlink(missing_ok=True)
+        self.release()
+
+    def _take(self, folder: Path) -> int:
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunFolderError(f"cannot write to {folder}: {error.strerror}", "choose another --out") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 200, 0).decode(errors="replace")
+            os.close(fd)
+            raise RunFolderError(
+                f"{folder} is in use by {_describe(holder)}", "wait for it, or choose another --out"
+            ) from None
+        except OSError as error:
+            os.close(fd)
+            raise RunFolderError(f"cannot lock {folder}: {error.strerror}", "choose a local folder as --out") from error
+        return fd
+
+    def _is_current(self) -> bool:
+        """Whether the locked file is the one that others would open."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), os.stat(self._path))
+        except FileNotFoundError:
+            return False
 
 
 def _describe(holder: str) -> str:
