@@ -7,7 +7,6 @@ import dataclasses
 import datetime
 import logging
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,11 +39,11 @@ def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | No
 
 
 def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
-    """Run what is left of a folder's plan with progress on stderr. Raises BudgetTooSmallError; then a new folder is gone."""
+    """Run what is left of a folder's plan with progress on stderr. Raises BudgetTooSmallError; then a new run is gone."""
     from ..episode.episode import run_episode
     from .progress import progress_on
 
-    plugins, fresh = context.plugins, not folder.records
+    plugins = context.plugins
     shared = folder.plan.settings
     executor = plugins.catalog.make("executor", str(shared.get("executor", "local")))
     exporters = [plugins.catalog.make("exporter", name) for name in shared.get("exporters", ())]
@@ -66,8 +65,8 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
         try:
             return runner.run()
         except BudgetTooSmallError:
-            if fresh:
-                shutil.rmtree(folder.path, ignore_errors=True)
+            if folder.new:
+                folder.discard()
             raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from ..errors import ArtifactError, RunFolderError
 from ..interfaces import EpisodeResult
 from ..ports import Files, SystemFiles
 from .lines import cut_torn_tail, key_of, read_rows, to_line
-from .lock import FolderLock
+from .lock import FolderLock, claim
 from .manifest import DONE, write_manifest
 from .plan import Key, Plan
 from .toml import to_toml
@@ -24,6 +25,8 @@ FORMAT = 1
 EPISODES = "episodes.jsonl"
 SIDE_FILES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl")
 """Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
+_OWN_FILES = ("trace.jsonl", "patch.diff")
+"""Files of one episode."""
 
 
 class RunFolder:
@@ -36,7 +39,9 @@ class RunFolder:
         self._files = files
         self.records: dict[Key, dict[str, Any]] = {}
         """Records of finished episodes."""
-        self._patches: dict[Key, str] = {}
+        self.new = False
+        """Whether this process began the run."""
+        self._made = False
 
     @classmethod
     def create(
@@ -56,8 +61,9 @@ class RunFolder:
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
         if (path / "run.json").exists():
             raise RunFolderError(f"{path} holds a run already", f"apex resume {path}, or choose another --out")
-        lock = _claim(path)
+        lock, made = claim(path)
         folder = cls(path, plan, lock, files=files or SystemFiles())
+        folder.new, folder._made = True, made
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = {"format": FORMAT, "run_id": plan.run_id, "digest": plan.digest, "created": now, "command": command}
         try:
@@ -66,9 +72,7 @@ class RunFolder:
                 path / "run.json", json.dumps({**run, "plan": plan.to_json()}, indent=1).encode() + b"\n"
             )
         except OSError as error:
-            for name in ("config.toml", "run.json"):
-                (path / name).unlink(missing_ok=True)
-            lock.remove()
+            folder.discard()
             raise RunFolderError(f"cannot write to {path}: {error.strerror}", "choose another --out") from error
         return folder
 
@@ -129,6 +133,22 @@ class RunFolder:
             self._put_in_order()
         finally:
             self._lock.release()
+
+    def discard(self) -> None:
+        """Remove what this run wrote and give the folder free; the folder goes only if it was made for the run."""
+        for name in (EPISODES, *SIDE_FILES, "config.toml", "run.json"):
+            (self.path / name).unlink(missing_ok=True)
+        for key in list(self.plan.keys()):
+            home = self.episode_path(key)
+            for name in _OWN_FILES:
+                (home / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what is not empty, or not there, needs no removal
+                for folder in (home, *list(home.parents)[:3]):
+                    folder.rmdir()
+        self._lock.remove()
+        if self._made:
+            with contextlib.suppress(OSError):  # somebody else put something into it
+                self.path.rmdir()
 
     def finish(self) -> None:
         """All episodes are there: write predictions, metrics and the manifest."""
@@ -195,20 +215,3 @@ def file_name(name: str) -> str:
     """A name as one path component."""
     quoted = quote(name, safe=":,@+= ")
     return quoted if quoted.strip(".") else quoted.replace(".", "%2E")
-
-
-def _claim(path: Path) -> FolderLock:
-    new = not path.exists()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
-    except OSError as error:
-        raise RunFolderError(f"cannot make {path}: {error.strerror}", "choose another --out") from error
-    if strangers and strangers != ["config.toml"]:
-        raise RunFolderError(f"{path} is not empty and holds no run ({strangers[0]})", "choose another --out")
-    try:
-        return FolderLock(path)
-    except RunFolderError:
-        if new:
-            path.rmdir()
-        raise

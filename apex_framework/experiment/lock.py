@@ -1,7 +1,8 @@
-"""One process per run folder."""
+"""One process per run folder, and a new run only where nothing of anybody else is."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -64,6 +65,46 @@ class FolderLock:
             return os.path.samestat(os.fstat(self._fd), os.stat(self._path))
         except FileNotFoundError:
             return False
+
+
+def claim(path: Path) -> tuple[FolderLock, bool]:
+    """Lock a folder for a new run, and say whether it was made for that.
+
+    Raises RunFolderError when anything is in it but a lock file; then nothing is changed.
+    """
+    try:
+        try:
+            path.mkdir(parents=True)
+            made = True
+        except FileExistsError:
+            made = False
+        _require_empty(path)
+        lock = FolderLock(path)
+    except OSError as error:
+        raise RunFolderError(f"cannot make {path}: {error.strerror}", "choose another --out") from error
+    try:
+        _require_empty(path)  # another process may have made a run in it, and be done, before the lock was taken
+    except BaseException:
+        lock.release()
+        raise
+    return lock, made
+
+
+def _require_empty(path: Path) -> None:
+    names = sorted(entry.name for entry in path.iterdir() if not _is_lock(entry))
+    if names:
+        there = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        raise RunFolderError(f"{path} is not empty and holds no run ({there})", "choose another --out")
+
+
+def _is_lock(entry: Path) -> bool:
+    if entry.name != LOCK or entry.is_symlink() or not entry.is_file():
+        return False
+    with open(entry, "rb") as file:
+        content = file.read(200)
+    with contextlib.suppress(ValueError):
+        return not content or set(json.loads(content)) == {"pid", "host"}
+    return False
 
 
 def _describe(holder: str) -> str:

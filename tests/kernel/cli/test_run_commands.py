@@ -187,6 +187,19 @@ def test_a_budget_that_pays_for_no_call_leaves_nothing_behind(apex: Terminal) ->
     assert not Path("r").exists()
 
 
+def test_a_budget_that_pays_for_no_call_leaves_the_users_folder(apex: Terminal) -> None:
+    import fake_episodes
+
+    apex.world.work = fake_episodes.denied
+    Path("empty").mkdir()
+    assert apex(run, *FAKE, "--out", "empty")[0] == 2
+    assert list(Path("empty").iterdir()) == []
+    Path("project/.git").mkdir(parents=True)
+    status, _, err = apex(run, *FAKE, "--out", "project")
+    assert (status, "error[E0302]" in err, ".git" in err) == (3, True, True)
+    assert [p.name for p in Path("project").iterdir()] == [".git"]
+
+
 def test_episodes_that_cannot_be_run_give_status_4_and_their_lines(apex: Terminal) -> None:
     import fake_episodes
 

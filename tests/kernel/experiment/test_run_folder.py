@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,7 @@ import pytest
 from apex_framework.episode.arm import Arm
 from apex_framework.errors import ArtifactError, PlanChangedError, RunFolderError
 from apex_framework.experiment.artifacts import RunFolder, file_name, read_plan
+from apex_framework.experiment.lock import FolderLock
 from apex_framework.experiment.plan import Plan
 
 MakePlan = Callable[..., Plan]
@@ -49,7 +51,11 @@ def test_a_disk_that_fails_leaves_no_run_behind(tmp_path: Path, make_plan: MakeP
 
     with pytest.raises(RunFolderError, match="No space left"):
         RunFolder.create(tmp_path / "r", make_plan(), files=FullDisk())
-    assert list((tmp_path / "r").iterdir()) == []
+    assert not (tmp_path / "r").exists()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(RunFolderError, match="No space left"):
+        RunFolder.create(tmp_path / "mine", make_plan(), files=FullDisk())
+    assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_a_strangers_folder_is_refused(tmp_path: Path, make_plan: MakePlan) -> None:
@@ -57,6 +63,40 @@ def test_a_strangers_folder_is_refused(tmp_path: Path, make_plan: MakePlan) -> N
     with pytest.raises(RunFolderError, match=r"not empty.*thesis\.tex"):
         RunFolder.create(tmp_path, make_plan())
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("name", [".git/HEAD", ".env", "config.toml", ".lock"])
+def test_a_folder_with_anything_in_it_is_refused_and_left_alone(tmp_path: Path, make_plan: MakePlan, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(RunFolderError, match=rf"not empty.*\({re.escape(name.split('/')[0])}\)"):
+        RunFolder.create(tmp_path, make_plan())
+    assert [p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_an_empty_folder_and_one_with_only_a_lock_file_are_taken(tmp_path: Path, make_plan: MakePlan) -> None:
+    FolderLock(tmp_path).release()
+    assert [p.name for p in tmp_path.iterdir()] == [".lock"]
+    RunFolder.create(tmp_path, make_plan()).close()
+    assert read_plan(tmp_path) == make_plan()
+
+
+def test_a_discarded_run_takes_only_its_own_files_along(
+    tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType
+) -> None:
+    plan = make_plan()
+    (tmp_path / "mine").mkdir()
+    for name, left in (("new", None), ("mine", []), ("shared", ["episodes/notes.txt"])):
+        folder = RunFolder.create(tmp_path / name, plan)
+        folder.add(fake_episodes.work(next(plan.jobs())))
+        if left:
+            (tmp_path / name / left[0]).write_text("mine")
+        folder.discard()
+        folder.close()
+        found = [p.relative_to(tmp_path / name).as_posix() for p in (tmp_path / name).rglob("*") if p.is_file()]
+        assert found == (left or [])
+        assert (tmp_path / name).exists() == (left is not None)
 
 
 def test_a_folder_in_use_names_its_holder(tmp_path: Path, make_plan: MakePlan) -> None:
