@@ -91,8 +91,7 @@ class RunFolder:
         return folder
 
     def _recover(self) -> None:
-        for name in (EPISODES, *SIDE_FILES):
-            cut_torn_tail(self.path / name)
+        self._cut_torn_tails()
         planned = set(self.plan.keys())
         for row in read_rows(self.path / EPISODES):
             key = key_of(row)
@@ -128,8 +127,9 @@ class RunFolder:
         return self.path / "episodes" / file_name(arm) / file_name(task_id) / str(seed)
 
     def close(self) -> None:
-        """Put all lines into plan order and give the folder free; idempotent."""
+        """Cut what an interrupted ``add`` left, put all lines into plan order, give the folder free; idempotent."""
         try:
+            self._cut_torn_tails()
             self._put_in_order()
         finally:
             self._lock.release()
@@ -164,6 +164,10 @@ class RunFolder:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         self._files.replace(path, data)
+
+    def _cut_torn_tails(self) -> None:
+        for name in (EPISODES, *SIDE_FILES):
+            cut_torn_tail(self.path / name)
 
     def _put_in_order(self) -> None:
         """Results arrive in any order; the files are in the plan's, so that equal seeds give equal files."""

@@ -28,6 +28,7 @@ from apex_framework.experiment.artifacts import RunFolder
 from apex_framework.experiment.manifest import DONE, verify_manifest
 from apex_framework.experiment.plan import Plan
 from apex_framework.experiment.run import Runner, RunOutcome
+from apex_framework.ports import SystemFiles
 
 MakePlan = Callable[..., Plan]
 
@@ -172,3 +173,28 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, make_plan: MakePlan) ->
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 130
+
+
+@pytest.mark.parametrize("torn", ["calls.jsonl", "episodes.jsonl"])
+def test_a_second_signal_while_a_line_is_written_leaves_the_whole_lines(
+    tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType, torn: str
+) -> None:
+    class Interrupted(SystemFiles):
+        """The second signal arrives in the middle of the third episode's write."""
+
+        writes = 0
+
+        def append(self, path: Path, data: bytes, *, sync: bool) -> None:
+            self.writes += path.name == torn
+            if self.writes < 3:
+                return super().append(path, data, sync=sync)
+            super().append(path, data[: len(data) // 2 + 1], sync=False)
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+
+    with RunFolder.create(tmp_path / "r", make_plan(), files=Interrupted()) as folder:
+        outcome = Runner(folder, LocalExecutor(), fake_episodes.work, workers=1).run()
+    assert (outcome.finished, outcome.exit_status) == (2, 130)
+    for name in ("episodes.jsonl", "calls.jsonl"):
+        assert {(row["arm"], row["task_id"], row["seed"]) for row in rows(tmp_path / "r", name)} == set(folder.records)
+    assert run(tmp_path / "r", make_plan(), fake_episodes.work).exit_status == 0
