@@ -19,7 +19,7 @@ Exit status:
   1  a bug in apex (its traceback is in the log)
   2  usage: an option, a name or a setting is wrong
   3  environment: a package, a folder or a plugin is missing or broken
-  4  episodes failed for infrastructure
+  4  episodes failed for infrastructure; `apex resume RUN --retry-failed` runs them again
   5  a gate (SLO) failed
   6  the global budget is spent
   130, 141, 143  interrupted; a run can be resumed"""

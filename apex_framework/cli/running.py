@@ -80,12 +80,18 @@ def carry_out(context: Context, folder: RunFolder, workers: int) -> int:
             context.emit({"run": str(path), "finished": outcome.finished, "planned": outcome.planned})
         return outcome.exit_status
     tell(context, path)
+    warn_of_failures(context, folder, outcome)
+    return outcome.exit_status
+
+
+def warn_of_failures(context: Context, folder: RunFolder, outcome: RunOutcome) -> None:
+    """Which episodes failed for infrastructure, and the command that runs them again."""
     if outcome.infrastructure:
         reason = next(r["reason"] for r in folder.records.values() if r["status"] == "infrastructure")
         context.say(
-            f"warning: {outcome.infrastructure} of {outcome.planned} episodes could not be run; the first: {reason}"
+            f"warning: {outcome.infrastructure} of {outcome.planned} episodes could not be run; the first: {reason}\n"
+            f"  apex resume {folder.path} --retry-failed"
         )
-    return outcome.exit_status
 
 
 def tell(context: Context, path: Path) -> None:

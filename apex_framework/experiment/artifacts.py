@@ -16,7 +16,7 @@ from ..interfaces import EpisodeResult
 from ..ports import Files, SystemFiles
 from .lines import cut_torn_tail, key_of, read_rows, to_line
 from .lock import FolderLock, claim
-from .manifest import DONE, write_manifest
+from .manifest import DONE, verify_manifest, write_manifest
 from .plan import Key, Plan
 from .toml import to_toml
 
@@ -77,27 +77,41 @@ class RunFolder:
         return folder
 
     @classmethod
-    def reopen(cls, path: Path, *, files: Files | None = None) -> RunFolder:
-        """Open an unfinished run: cut torn lines, drop side rows of unfinished episodes. Raises RunFolderError, ArtifactError."""
+    def reopen(cls, path: Path, *, files: Files | None = None, retry_failed: bool = False) -> RunFolder:
+        """Open an unfinished run: cut torn lines, drop side rows of unfinished episodes.
+
+        With ``retry_failed`` also a finished one, when episodes failed for infrastructure: they, with all their rows,
+        are unfinished then, and so is the run. Raises RunFolderError, ArtifactError.
+        """
         plan = read_plan(path)
-        if (path / DONE).exists():
+        if (path / DONE).exists() and not retry_failed:
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
         folder = cls(path, plan, FolderLock(path), files=files or SystemFiles())
         try:
-            folder._recover()
+            folder._recover(retry_failed)
         except BaseException:
             folder._lock.release()
             raise
         return folder
 
-    def _recover(self) -> None:
-        self._cut_torn_tails()
+    def _recover(self, retry_failed: bool) -> None:
+        finished = (self.path / DONE).exists()
+        if finished:
+            verify_manifest(self.path)  # a new manifest must not vouch for what was changed under the old one
+        else:
+            self._cut_torn_tails()
         planned = set(self.plan.keys())
         for row in read_rows(self.path / EPISODES):
             key = key_of(row)
             if key not in planned or key in self.records:
                 raise ArtifactError(f"{self.path / EPISODES}: {key} is not planned or there twice", "start a new run")
             self.records[key] = row
+        if retry_failed:
+            kept = {key: row for key, row in self.records.items() if row.get("status") != "infrastructure"}
+            if finished and len(kept) == len(self.records):
+                raise RunFolderError(f"{self.path} is finished and no episode of it failed", f"apex report {self.path}")
+            self.records = kept
+            (self.path / DONE).unlink(missing_ok=True)
         self._put_in_order()
 
     def add(self, result: EpisodeResult) -> None:

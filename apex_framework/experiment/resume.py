@@ -23,12 +23,12 @@ def latest_unfinished(root: Path = RUNS) -> Path:
     return max(found, key=lambda path: (str(read_run(path).get("created", "")), path.name))
 
 
-def reopen_same(path: Path, plugins: Plugins, asked: Plan | None = None) -> RunFolder:
-    """Open an unfinished run to go on with it.
+def reopen_same(path: Path, plugins: Plugins, asked: Plan | None = None, *, retry_failed: bool = False) -> RunFolder:
+    """Open an unfinished run to go on with it; with ``retry_failed`` also episodes that failed for infrastructure.
 
     Raises PlanChangedError when ``asked`` (a command given again), the suite, the policies or the versions differ
     from what the run was begun with; RunFolderError, ArtifactError.
     """
     written = read_plan(path)
     written.require_same(replan(written, plugins) if asked is None else asked)
-    return RunFolder.reopen(path)
+    return RunFolder.reopen(path, retry_failed=retry_failed)

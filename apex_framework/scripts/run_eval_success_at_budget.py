@@ -34,7 +34,7 @@ def evaluate(
     out: Path,
 ) -> int:
     """Run one policy on a split and write its episodes."""
-    from ..cli.running import execute, open_folder
+    from ..cli.running import execute, open_folder, warn_of_failures
     from ..errors import RunFolderError
     from ..experiment.arms import arm_named
     from ..experiment.planning import make_plan
@@ -57,6 +57,7 @@ def evaluate(
         except OSError as error:
             raise RunFolderError(f"cannot write {out}: {error.strerror}", f"the run is in {folder.path}") from error
         context.emit({"run": str(folder.path), "out": str(out)}, f"{out} (run folder: {folder.path})")
+        warn_of_failures(context, folder, outcome)
     else:
         context.say(f"interrupted\n  apex resume {folder.path}")
     return outcome.exit_status

@@ -17,6 +17,7 @@ from apex_framework.cli.experiment import experiment
 from apex_framework.cli.resume import resume
 from apex_framework.cli.run import run
 from apex_framework.cli.train import train
+from apex_framework.experiment.manifest import verify_manifest
 from apex_framework.hookspecs import ApexSpec, hookimpl
 from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
 from apex_framework.plugins import load_plugins
@@ -207,7 +208,27 @@ def test_episodes_that_cannot_be_run_give_status_4_and_their_lines(apex: Termina
     status, _, err = apex(run, *FAKE, "--out", "r")
     assert status == 4
     assert "could not be run" in err
+    assert "apex resume r --retry-failed" in err
     assert Path("r/DONE").exists()
+
+
+def test_failed_episodes_are_run_again_only_when_asked(apex: Terminal) -> None:
+    import fake_episodes
+
+    apex.world.work = fake_episodes.breaking
+    assert apex(run, *FAKE, "--out", "r")[0] == 4
+    assert apex(resume, "r")[0] == 3
+    apex.world.work, apex.world.finished = fake_episodes.work, 0
+    status, _, err = apex(resume, "r", "--retry-failed")
+    assert status == 0, err
+    assert apex.world.finished == 5
+    verify_manifest(Path("r"))
+    assert apex(run, *FAKE, "--out", "whole")[0] == 0
+    assert _episodes("r") == _episodes("whole")
+    before = Path("r/DONE").read_bytes()
+    status, _, err = apex(resume, "r", "--retry-failed")
+    assert (status, "no episode of it failed" in err) == (3, True)
+    assert Path("r/DONE").read_bytes() == before
 
 
 def test_an_interrupted_run_is_resumed_and_the_same_command_goes_on(apex: Terminal) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from apex_framework.interfaces import STAY, EpisodeContext, EpisodeJob, EpisodeResult, Observation, Outcome, Transition
@@ -93,6 +94,13 @@ def dying(job: EpisodeJob) -> EpisodeResult:
 def raising(job: EpisodeJob) -> EpisodeResult:
     """Breaks."""
     raise RuntimeError("no luck")
+
+
+def breaking(job: EpisodeJob) -> EpisodeResult:
+    """Breaks on the second task of each arm, after some of its calls."""
+    if job.task_id == "c1-1":
+        return replace(work(job), record={**work(job).record, "status": "infrastructure", "reason": "no luck"})
+    return work(job)
 
 
 def denied(job: EpisodeJob) -> EpisodeResult:

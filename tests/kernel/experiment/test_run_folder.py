@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +17,7 @@ import pytest
 from apex_framework.episode.arm import Arm
 from apex_framework.errors import ArtifactError, PlanChangedError, RunFolderError
 from apex_framework.experiment.artifacts import RunFolder, file_name, read_plan
+from apex_framework.experiment.lines import key_of, read_rows
 from apex_framework.experiment.lock import FolderLock
 from apex_framework.experiment.plan import Plan
 
@@ -177,3 +179,36 @@ def test_a_changed_plan_names_what_differs(make_plan: MakePlan) -> None:
 def test_names_stay_inside_the_folder(name: str) -> None:
     assert os.sep not in file_name(name)
     assert file_name(name) not in {".", ".."}
+
+
+def test_failed_episodes_lose_all_their_rows_when_tried_again(
+    tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType
+) -> None:
+    plan = make_plan()
+    results = [fake_episodes.work(job) for job in plan.jobs()]
+    failed = {**results[1].record, "status": "infrastructure", "reason": "no luck"}
+    with RunFolder.create(tmp_path / "r", plan) as folder:
+        for result in (results[0], replace(results[1], record=failed), *results[2:]):
+            folder.add(result)
+        folder.finish()
+    with RunFolder.reopen(tmp_path / "r", retry_failed=True) as folder:
+        assert set(plan.keys()) - set(folder.records) == {key_of(failed)}
+        assert not (tmp_path / "r/DONE").exists()
+        for name in ("episodes.jsonl", "decisions.jsonl", "switches.jsonl", "calls.jsonl"):
+            assert {key_of(row) for row in read_rows(tmp_path / "r" / name)} == set(folder.records)
+        folder.add(results[1])
+        folder.finish()
+    assert len(read_rows(tmp_path / "r/calls.jsonl")) == sum(len(result.calls) for result in results)
+
+
+def test_a_changed_run_is_not_tried_again(tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType) -> None:
+    with RunFolder.create(tmp_path / "r", make_plan()) as folder:
+        for job in make_plan().jobs():
+            result = fake_episodes.work(job)
+            folder.add(replace(result, record={**result.record, "status": "infrastructure"}))
+        folder.finish()
+    with open(tmp_path / "r/calls.jsonl", "ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(ArtifactError, match="changed after the run"):
+        RunFolder.reopen(tmp_path / "r", retry_failed=True)
+    assert (tmp_path / "r/DONE").exists()
