@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SHARED = [
+_TASKS = [
     click.option("--suite", metavar="SUITE[/SPLIT]", help="Tasks to work on: mini/dev."),
     click.option("--episodes", type=int, metavar="N", help="Tasks per arm."),
+]
+
+_ARM = [
     click.option("--topology-set", metavar="A,B,…", help="Topologies to choose from: star,chain,flat."),
     click.option("--team", help="Who works together: swe."),
     click.option(
@@ -40,16 +43,29 @@ _SHARED = [
 
 def setting_options(command: F) -> F:
     """Add the options that set an arm and its tasks."""
-    for option in reversed(_SHARED):
+    command = arm_options(command)
+    for option in reversed(_TASKS):
         command = option(command)
     return command
 
 
-def settings_from(config_file: Path | None, **flags: Any) -> Settings:
-    """Settings in force with these flags; ``suite/split`` is taken apart. Raises ConfigError."""
+def arm_options(command: F) -> F:
+    """Add the options that set an arm; the command has its own ``--suite`` and ``--episodes``."""
+    for option in reversed(_ARM):
+        command = option(command)
+    return command
+
+
+def settings_from(config_file: Path | None, defaults: Mapping[str, Any] | None = None, **flags: Any) -> Settings:
+    """Settings in force with these flags; ``suite/split`` is taken apart. Raises ConfigError.
+
+    ``defaults`` are the command's own, for settings that neither file, environment nor flag says.
+    """
     from ..config import load_settings
 
-    settings = load_settings(flags, config=config_file).settings
+    found = load_settings(flags, config=config_file)
+    own = {name: value for name, value in (defaults or {}).items() if found.origins[name] == "default"}
+    settings = found.settings.model_copy(update=own)
     suite, slash, split = settings.suite.partition("/")
     if slash:
         from ..errors import ConfigError

@@ -10,22 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import ConfigError, RunFolderError
 from .context import Context
-from .options import base_arm, plugin_settings, setting_options, settings_from
+from .options import arm_options, base_arm, plugin_settings, settings_from
 
 if TYPE_CHECKING:
+    from ..config import Settings
     from ..experiment.train import Round, Training
+
+EPISODES = 200
+"""Episodes where neither a flag, the environment nor a file says how many."""
 
 WARM_SHARE = 0.2
 """Share of the episodes that the teacher acts, unless said otherwise."""
 
+TEACHER, ANY_TEACHER = "phase_heuristic", "random_switch"
+"""Who teaches unless said otherwise: the heuristic where its topologies are in the set."""
+
 
 @click.command()
 @click.option("--controller", default="bandit_v1", show_default=True, help="What is trained.")
-@setting_options
+@click.option("--suite", metavar="SUITE[/train]", help="Suite whose split train is worked on: mini.")
+@click.option("--episodes", type=int, metavar="N", help=f"Episodes in all, unless set otherwise: {EPISODES}.")
+@click.option("--any-split", is_flag=True, help="Allow dev and test too; the policy's json says so.")
+@arm_options
 @click.option("--round", "round_size", type=int, default=16, show_default=True, help="Episodes that share one policy.")
 @click.option("--warm-start", type=int, metavar="W", help="First episodes in which the teacher acts: a fifth.")
-@click.option("--teacher", default="phase_heuristic", show_default=True, help="Controller that acts in them.")
+@click.option(
+    "--teacher", help=f"Controller that acts in them: {TEACHER}, or {ANY_TEACHER} without star, chain and flat."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Policy file (.npz, with .json and .curve.jsonl beside it)."
 )
@@ -36,25 +49,27 @@ def train(
     controller: str,
     round_size: int,
     warm_start: int | None,
-    teacher: str,
+    teacher: str | None,
+    any_split: bool,
     out: Path | None,
     config_file: Path | None,
     **flags: Any,
 ) -> int:
-    """Train a controller on mini/train and write its policy.
+    """Train a controller on a suite's split train (of mini, unless said otherwise) and write its policy.
 
     The same seed gives the same policy, bit for bit, with any number of workers.
     """
     from ..analysis import write_checkpoint
     from ..episode.episode import run_episode
-    from ..errors import RunFolderError
     from ..experiment.arms import arm_named
     from ..experiment.planning import make_plan
     from ..experiment.train import Trainer, Training
 
-    flags["suite"] = flags["suite"] or "mini/train"
-    episodes = flags.pop("episodes") or 200
-    settings = settings_from(config_file, **flags)
+    settings = settings_from(config_file, {"split": "train", "episodes": EPISODES}, **flags)
+    _require_train(settings, any_split)
+    episodes = settings.episodes
+    if teacher is None:
+        teacher = TEACHER if {"star", "chain", "flat"} <= set(settings.topology_set) else ANY_TEACHER
     arm = arm_named(controller, base_arm(settings))
     plan = make_plan(
         context.plugins,
@@ -96,6 +111,7 @@ def train(
             "warm_start": training.warm_start,
             "teacher": teacher,
             "round": round_size,
+            **({"any_split": True} if any_split else {}),
         }
         digest = write_checkpoint(out, trainer.checkpoint, about)
         out.with_suffix(".curve.jsonl").write_text("\n".join(curve) + "\n", encoding="utf-8")
@@ -104,6 +120,14 @@ def train(
     result = {"policy": str(out), "digest": digest, "episodes": episodes, "rounds": len(curve)}
     context.emit(result, f"{out}: {controller} after {episodes} episodes, digest {digest[:12]}")
     return 0
+
+
+def _require_train(settings: Settings, any_split: bool) -> None:
+    if settings.split != "train" and not any_split:
+        raise ConfigError(
+            f"{settings.suite}/{settings.split} is not for training: results are reported on it",
+            f"--suite {settings.suite}/train, or --any-split to train on it all the same",
+        )
 
 
 def _line(point: Round, training: Training) -> str:
