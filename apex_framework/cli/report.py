@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..errors import RunFolderError
+from ..ports import SystemFiles
 from .context import Context
 
 
@@ -25,7 +26,10 @@ def report(context: Context, runs: tuple[Path, ...], name: str, best_static: str
     text = context.plugins.catalog.make("report", name, **options).render(runs)
     if out is not None:
         try:
-            out.write_text(text, encoding="utf-8")
+            if out.exists() and not out.is_file():  # a terminal or a pipe cannot be replaced
+                out.write_text(text, encoding="utf-8")
+            else:
+                SystemFiles().replace(out.resolve(), text.encode())
         except OSError as error:
             raise RunFolderError(f"cannot write {out}: {error.strerror}", "choose another --out") from error
     value = {"report": name, "runs": [str(run) for run in runs], "out": out and str(out), "text": text}

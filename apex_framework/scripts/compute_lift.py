@@ -11,6 +11,7 @@ import click
 
 from ..cli.context import Context
 from ..errors import NotComparableError, RunFolderError
+from ..ports import SystemFiles
 
 
 @click.command()
@@ -45,11 +46,12 @@ def main(context: Context, /, ours: Path, theirs: Path, paired: bool, out: Path,
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all. Raises RunFolderError."""
-    temporary = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        if path.exists() and not path.is_file():  # a terminal or a pipe cannot be replaced
+            path.write_text(text, encoding="utf-8")
+        else:
+            SystemFiles().replace(path.resolve(), text.encode())
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}", "choose another --out") from error
 

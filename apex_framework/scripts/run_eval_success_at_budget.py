@@ -9,6 +9,7 @@ import click
 
 from ..cli.context import Context
 from ..cli.options import base_arm, settings_from
+from .compute_lift import write_whole
 
 
 @click.command()
@@ -52,10 +53,9 @@ def evaluate(
     outcome = execute(context, folder, workers)
     if outcome.complete:
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_bytes((folder.path / "episodes.jsonl").read_bytes())
-        except OSError as error:
-            raise RunFolderError(f"cannot write {out}: {error.strerror}", f"the run is in {folder.path}") from error
+            write_whole(out, (folder.path / "episodes.jsonl").read_text(encoding="utf-8"))
+        except RunFolderError as error:
+            raise RunFolderError(error.cause, f"the run is in {folder.path}") from error
         context.emit({"run": str(folder.path), "out": str(out)}, f"{out} (run folder: {folder.path})")
         warn_of_failures(context, folder, outcome)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,29 @@ def test_a_report_in_another_form_goes_to_a_file(
     out = tmp_path / "report.md"
     assert run(["report", str(finished), "--report", "markdown", "--out", str(out)]) == 0
     assert "## Arms" in out.read_text() and str(out) in capsys.readouterr().out
+
+
+def test_a_report_replaces_the_file_whole(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.md"
+    out.write_text("old")
+    (tmp_path / "link.md").symlink_to(out)
+    (tmp_path / "old.md").hardlink_to(out)  # shows whether the old file itself was written into
+    assert run(["report", str(finished), "--out", str(tmp_path / "link.md")]) == 0
+    assert (tmp_path / "old.md").read_text() == "old"
+    assert (tmp_path / "link.md").is_symlink()
+    assert "bandit_v1" in out.read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.md", "old.md", "report.md", "run"]
+
+
+def test_a_report_goes_to_a_pipe_too(finished: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run(["report", str(finished), "--out", str(tmp_path / "pipe")]) == 0
+        assert b"bandit_v1" in os.read(reader, 65_536)
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_json_carries_the_same_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:

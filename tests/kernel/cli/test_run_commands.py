@@ -296,6 +296,11 @@ def test_the_evaluation_script_has_the_specified_flags(apex: Terminal) -> None:
     assert status == 0, err
     rows = [json.loads(line) for line in Path("e/s.jsonl").read_text().splitlines()]
     assert [row["arm"] for row in rows] == ["static_chain"] * 3
+    assert [p.name for p in Path("e").iterdir()] == ["s.jsonl"]
+    Path("e/old.jsonl").hardlink_to("e/s.jsonl")
+    assert apex(evaluate, "--suite", "fake", "--episodes", "2", *flags[4:])[0] == 0
+    counts = [len(Path("e", name).read_text().splitlines()) for name in ("s.jsonl", "old.jsonl")]
+    assert counts == [2, 3]
     arm = json.loads(next(Path("runs").glob("*/run.json")).read_text())["plan"]["arms"][0]
     assert (arm["controller"], arm["budget"]) == ("static:chain", 9000)
 
