@@ -86,6 +86,8 @@ class RunData:
     arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Arm name -> its setting, in the plan's order."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
+    """Arm -> digest of the trained policy that it used, or ``untrained``."""
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -137,6 +139,7 @@ def read_run(path: Path) -> RunData:
             planned=len(arms) * len(plan["tasks"]) * len(plan["seeds"]),
             arms=arms,
             settings=plan.get("settings", {}),
+            policies=plan.get("policies", {}),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ArtifactError(f"{path} is no run folder: {error}", "name a folder that apex run made") from error
@@ -175,6 +178,7 @@ def merge_runs(runs: Sequence[RunData]) -> RunData:
         max(len(seen), sum(run.planned for run in runs) if len(runs) == 1 else len(seen)),
         arms,
         first.settings,
+        {name: policy for run in runs for name, policy in run.policies.items()},
     )
 
 

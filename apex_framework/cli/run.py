@@ -10,6 +10,7 @@ import click
 from ..errors import UnknownNameError
 from .context import Context
 from .options import base_arm, plugin_settings, setting_options, settings_from
+from .untrained import say_untrained
 
 
 @click.command()
@@ -65,6 +66,7 @@ def run(
         real_time=settings.real_time,
         settings=plugin_settings(context, settings) | ({"best_static": best_static} if best_static else {}),
     )
+    say_untrained(context, plan)
     if plan_only:
         show_plan(context, plan, settings.workers)
         return 0

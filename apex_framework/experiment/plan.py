@@ -13,6 +13,9 @@ from ..errors import ArtifactError, ConfigError, PlanChangedError
 from ..interfaces import EpisodeJob, Task
 from ..ports import derive_seed, rng
 
+UNTRAINED = "untrained"
+"""Stands in ``Plan.policies`` for a controller that can learn and has not."""
+
 Key = tuple[str, str, int]
 """Names an episode within a run: arm, task, seed."""
 
@@ -56,7 +59,7 @@ class Plan:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that every job carries: plugins left out, safe mode."""
     policies: Mapping[str, str] = field(default_factory=dict)
-    """Arm -> digest of the trained policy that it uses."""
+    """Arm -> digest of the trained policy that it uses, or ``untrained``."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Distribution -> version of everything that takes part."""
 

@@ -15,7 +15,7 @@ from ..errors import BudgetTooSmallError, ConfigError
 from ..interfaces import EpisodeContext, LLMBackend, Trainable
 from ..plugins import Plugins
 from .arms import check_names
-from .plan import Plan, choose_tasks
+from .plan import UNTRAINED, Plan, choose_tasks
 
 SMALLEST_BUDGET = 200
 """Tokens below which no role's shortest prompt and answer can be paid."""
@@ -87,11 +87,15 @@ def replan(plan: Plan, plugins: Plugins) -> Plan:
 def policy_digest(arm: Arm, catalog: Catalog) -> str:
     """Digest of what the arm's controller has learned, given or shipped; empty for one that cannot learn.
 
+    ``untrained`` for one that can and has not.
+
     Beginning an episode also shows whether the controller fits the arm's topologies. Raises ConfigError, ArtifactError.
     """
     controller = catalog.make("controller", arm.controller, **arm.controller_options)
     controller.begin(EpisodeContext("plan", 0, arm.topologies, arm.budget, arm.dwell, frozen=not arm.online))
-    return checkpoint_digest(controller.save()) if isinstance(controller, Trainable) else ""
+    if not isinstance(controller, Trainable):
+        return ""
+    return checkpoint_digest(controller.save()) if getattr(controller, "trained", True) else UNTRAINED
 
 
 def evidence_level(arms: Iterable[Arm], catalog: Catalog) -> str:

@@ -137,7 +137,10 @@ class Checkpoint:
 
 @runtime_checkable
 class Trainable(Protocol):
-    """Optional ability of a controller: its learned state can be saved, and set."""
+    """Optional ability of a controller: its learned state can be saved, and set.
+
+    One that also has an attribute ``trained`` which is false is reported as untrained.
+    """
 
     def save(self) -> Checkpoint:
         """The learned state."""

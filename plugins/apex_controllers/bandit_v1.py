@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import fsum
 from pathlib import Path
 from random import Random
@@ -41,7 +41,9 @@ class BanditV1:
         self._weights = RewardWeights.of(reward or {})
         self._context = EpisodeContext("", 0, tuple(topologies), 10_000, frozen=False)
         self._state = LearnedRidge("bandit_v1", lambda ts: (STAY, *ts), feature_names, lam, policy)
-        self._state.fit_to(self._context.topologies)
+        if not self._state.topologies:  # a given policy brings its own
+            self._state.fit_to(self._context.topologies)
+        self._context = replace(self._context, topologies=self._state.topologies)
         self._random = Random(0)
         self._k_dwell = 2 * self._context.dwell_min_steps
         self._pending: list[tuple[tuple[float, ...], int, float, int]] = []

@@ -13,7 +13,7 @@ from .ridge import RidgeActions
 
 FORMAT = 1
 POLICIES = Path(__file__).parent / "policies"
-"""Shipped policies: ``NAME-TOPOLOGIES.npz`` with a ``.json`` beside it, topologies joined by ``-``."""
+"""Shipped policies: ``NAME-TOPOLOGIES.npz`` with a ``.json`` beside it, topologies joined by ``-`` in any order."""
 
 Names = Callable[[tuple[str, ...]], Sequence[str]]
 
@@ -36,9 +36,17 @@ class LearnedRidge:
         if policy not in (None, "", "none"):
             self.load(_read(Path(str(policy))))
 
+    @property
+    def topologies(self) -> tuple[str, ...]:
+        """The set that the state is for; empty before the first."""
+        return self._topologies
+
     def fit_to(self, topologies: tuple[str, ...]) -> None:
-        """Make the state fit a topology set. Raises ConfigError when a given policy does not."""
+        """Make the state fit a topology set, in its order. Raises ConfigError when a given policy is for another set."""
         if topologies == self._topologies:
+            return
+        if self.decisions and sorted(topologies) == sorted(self._topologies):
+            self._reorder(topologies)
             return
         if self._pinned and self.decisions:
             raise ConfigError(
@@ -46,10 +54,10 @@ class LearnedRidge:
                 "train one for this topology set, or use policy=none",
             )
         self._reset(topologies)
-        shipped = POLICIES / f"{self._kind}-{'-'.join(topologies)}.npz"
-        if self._policy in (None, "") and shipped.exists():
-            self.load(_read(shipped))
+        if self._policy in (None, "") and (shipped := self._shipped(topologies)) is not None:
+            self.load(shipped)
             self._pinned = False
+            self._reorder(topologies)
 
     def update(self, action: int, features: Sequence[float], target: float) -> None:
         """Learn one row."""
@@ -91,6 +99,29 @@ class LearnedRidge:
         ridge.inverses = _floats(checkpoint.arrays, "inverses", (len(actions), len(features) ** 2))
         self.ridge, self.actions, self._topologies = ridge, actions, topologies
         self.decisions, self._pinned = int(meta["decisions"]), True
+
+    def _shipped(self, topologies: tuple[str, ...]) -> Checkpoint | None:
+        """The shipped policy for this set, whatever the order in its file's name."""
+        wanted = sorted("-".join((self._kind, *topologies)).split("-"))
+        for path in sorted(POLICIES.glob(f"{self._kind}-*.npz")):
+            if sorted(path.stem.split("-")) == wanted:
+                found = _read(path)
+                if sorted(found.meta.get("topologies", ())) == sorted(topologies):
+                    return found
+        return None
+
+    def _reorder(self, topologies: tuple[str, ...]) -> None:
+        """The same state with actions and features, found by their names, in the order of ``topologies``."""
+        old_features = list(self._name_features(self._topologies))
+        actions, features = tuple(self._name_actions(topologies)), tuple(self._name_features(topologies))
+        rows = [self.actions.index(action) for action in actions]
+        columns = [old_features.index(feature) for feature in features]
+        old, d = self.ridge, len(features)
+        ridge = RidgeActions(len(actions), d, old.lam)
+        ridge.weights = [[old.weights[a][i] for i in columns] for a in rows]
+        ridge.sums = [[old.sums[a][i] for i in columns] for a in rows]
+        ridge.inverses = [[old.inverses[a][i * d + j] for i in columns for j in columns] for a in rows]
+        self.ridge, self.actions, self._topologies = ridge, actions, topologies
 
     def _reset(self, topologies: tuple[str, ...]) -> None:
         self._topologies, self.decisions, self._pinned = topologies, 0, False

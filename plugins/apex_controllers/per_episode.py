@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 
@@ -32,7 +32,9 @@ class PerEpisode:
         self._decay = LinearDecay(epsilon_start, epsilon_end, epsilon_decisions)
         self._context = EpisodeContext("", 0, tuple(topologies), 10_000, frozen=False)
         self._state = LearnedRidge("per_episode", tuple, lambda _: FEATURES, lam, policy)
-        self._state.fit_to(self._context.topologies)
+        if not self._state.topologies:  # a given policy brings its own
+            self._state.fit_to(self._context.topologies)
+        self._context = replace(self._context, topologies=self._state.topologies)
         self._random = Random(0)
         self._chosen = ""
 

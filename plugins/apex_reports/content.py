@@ -208,7 +208,11 @@ def _families(answer: Answer) -> Table:
 
 def _limits(answer: Answer) -> list[str]:
     level = answer.run.level
-    limits = []
+    limits = [
+        f"{arm.arm} was untrained: what it scores says nothing about a trained controller."
+        for arm in answer.arms
+        if answer.run.policies.get(arm.arm) == "untrained"
+    ]
     if level != "L4":
         limits.append(
             f"At level {level or '?'} neither the size nor the sign of a difference carries over to language models."

@@ -158,3 +158,16 @@ def test_both_are_registered() -> None:
         "table": ("table", ""),
         "markdown": ("markdown", ".md"),
     }
+
+
+@pytest.mark.parametrize("make", [Table, Markdown])
+def test_an_untrained_controller_is_named_among_what_a_report_does_not_show(
+    make: type[Table] | type[Markdown], tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "r")
+    assert "was untrained" not in make().render((run,))
+    data = json.loads((run / "run.json").read_text())
+    data["plan"]["policies"] = {"bandit_v1": "untrained"}
+    (run / "run.json").write_text(json.dumps(data))
+    limits = make().render((run,)).partition("What this does not show")[2].partition("Do it again")[0]
+    assert "bandit_v1 was untrained" in limits
