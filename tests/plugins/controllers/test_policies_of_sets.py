@@ -7,7 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apex_controllers.bandit_v1 import BanditV1
@@ -25,6 +25,7 @@ def begun(make: type[BanditV1] | type[PerEpisode], order: tuple[str, ...], polic
     return controller  # type: ignore[return-value]  # both have what is used here
 
 
+@settings(deadline=None)  # the first example reads the policy with cold imports
 @given(
     order=st.permutations(SET),
     topology=st.sampled_from(["", *SET]),
@@ -38,7 +39,10 @@ def test_the_shipped_bandit_decides_the_same_in_any_order(
     seen = Observation(3, topology, SET, 0, since, recent_roles=tuple(roles), tokens_used=used, token_budget=10_000)
     usual, other = begun(BanditV1, SET), begun(BanditV1, tuple(order))
     mine, theirs = usual.decide(seen), other.decide(replace(seen, topologies=tuple(order)))
-    assert (mine.action, dict(mine.scores), mine.propensity) == (theirs.action, dict(theirs.scores), theirs.propensity)
+    assert (dict(mine.scores), mine.propensity) == (dict(theirs.scores), theirs.propensity)
+    best = max(mine.scores.values())
+    if list(mine.scores.values()).count(best) == 1:  # ties (all features zero) are drawn
+        assert mine.action == theirs.action
 
 
 @pytest.mark.parametrize("order", list(permutations(SET)))
