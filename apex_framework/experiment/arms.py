@@ -41,15 +41,21 @@ def default_arms(
 
 def with_policy(arms: Iterable[Arm], catalog: Catalog, policy: str) -> list[Arm]:
     """Give a trained policy to the one controller among the arms that can be trained. Raises ConfigError if it is not one."""
-    from ..interfaces import Trainable
-
     arms = list(arms)
-    able = [arm for arm in arms if isinstance(catalog.make("controller", arm.controller), Trainable)]
+    able = [arm for arm in arms if _trainable(arm.controller, catalog)]
     if len(able) != 1:
         names = ", ".join(arm.name for arm in able) or "none"
         raise ConfigError(f"--policy is for one controller that can be trained, here: {names}", "name one --controller")
     options = {**able[0].controller_options, "policy": policy}
     return [replace(arm, controller_options=options) if arm is able[0] else arm for arm in arms]
+
+
+def _trainable(controller: str, catalog: Catalog) -> bool:
+    from ..interfaces import Trainable
+    from .foresight import answering
+
+    with answering(catalog, "controller", controller):
+        return isinstance(catalog.make("controller", controller), Trainable)
 
 
 def check_names(arm: Arm, catalog: Catalog) -> None:

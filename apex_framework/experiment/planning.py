@@ -15,6 +15,7 @@ from ..errors import BudgetTooSmallError, ConfigError
 from ..interfaces import EpisodeContext, LLMBackend, Trainable
 from ..plugins import Plugins
 from .arms import check_names
+from .foresight import answering, check_arm
 from .plan import UNTRAINED, Plan, choose_tasks
 
 SMALLEST_BUDGET = 200
@@ -35,7 +36,7 @@ def make_plan(
 ) -> Plan:
     """Check every name, make the suite's tasks, and write down all that decides the result.
 
-    Raises UnknownNameError, MissingExtraError, ConfigError, BudgetTooSmallError, SuiteError.
+    Raises UnknownNameError, MissingExtraError, ConfigError, BudgetTooSmallError, SuiteError, PluginError.
     """
     catalog = plugins.catalog
     if seeds < 1:
@@ -49,8 +50,10 @@ def make_plan(
             raise BudgetTooSmallError(
                 f"{arm.budget} tokens cannot pay for one call", f"give at least --budget {SMALLEST_BUDGET}"
             )
+        check_arm(arm, catalog, real_time=real_time)
     policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
-    made = make_suite(catalog, suite, limit)
+    with answering(catalog, "suite", suite):
+        made = make_suite(catalog, suite, limit)
     tasks = choose_tasks(made.tasks(split), limit)
     return Plan(
         suite=suite,
@@ -91,11 +94,12 @@ def policy_digest(arm: Arm, catalog: Catalog) -> str:
 
     Beginning an episode also shows whether the controller fits the arm's topologies. Raises ConfigError, ArtifactError.
     """
-    controller = catalog.make("controller", arm.controller, **arm.controller_options)
-    controller.begin(EpisodeContext("plan", 0, arm.topologies, arm.budget, arm.dwell, frozen=not arm.online))
-    if not isinstance(controller, Trainable):
-        return ""
-    return checkpoint_digest(controller.save()) if getattr(controller, "trained", True) else UNTRAINED
+    with answering(catalog, "controller", arm.controller):
+        controller = catalog.make("controller", arm.controller, **arm.controller_options)
+        controller.begin(EpisodeContext("plan", 0, arm.topologies, arm.budget, arm.dwell, frozen=not arm.online))
+        if not isinstance(controller, Trainable):
+            return ""
+        return checkpoint_digest(controller.save()) if getattr(controller, "trained", True) else UNTRAINED
 
 
 def evidence_level(arms: Iterable[Arm], catalog: Catalog) -> str:

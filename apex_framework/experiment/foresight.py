@@ -1,0 +1,74 @@
+"""What would make every episode of an arm fail, found before the first one; and a limit on plugins while planning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..budget import Guard, Ledger
+from ..catalog import Catalog
+from ..episode.arm import Arm
+from ..errors import ApexError, ConfigError, PluginError
+from ..interfaces import LLMBackend
+from ..ports import SystemClock
+from ..runtime import RouteTable
+from ..timelimit import TimeLimitExceeded, time_limit
+
+PATIENCE_S = 30.0
+"""Seconds that a plugin may take for one answer while a run is planned."""
+
+
+@contextmanager
+def answering(catalog: Catalog, kind: str, name: str, *, limit_s: float | None = None) -> Iterator[None]:
+    """The body asks this plugin: what it raises, or that it hangs, becomes a PluginError that names it."""
+    limit_s = PATIENCE_S if limit_s is None else limit_s
+    cause: BaseException
+    try:
+        with time_limit(limit_s):
+            yield
+        return
+    except ApexError:
+        raise
+    except TimeLimitExceeded as error:
+        reason, cause = f"hangs (more than {limit_s:g} s)", error
+    except Exception as error:  # noqa: BLE001 - the edge to a plugin's code: its failure is named as its own
+        reason, cause = f"fails: {type(error).__name__}: {error}", error
+    owner = catalog.entry(kind, name).owner
+    raise PluginError(
+        f"{kind} {name!r} of plugin {owner} {reason}",
+        f"report this to its author, or leave it out: -p no:{owner.plugin}",
+    ) from cause
+
+
+def check_arm(arm: Arm, catalog: Catalog, *, real_time: bool) -> None:
+    """Raises ConfigError for scopes, topologies, teams or backends that cannot work together, and PluginError."""
+    scopes = []
+    for name in arm.scopes:
+        with answering(catalog, "budget_scope", name):
+            scopes.append(catalog.make("budget_scope", name))
+    Guard(Ledger(), scopes, clock=SystemClock())
+    _check_routes(arm, catalog)
+    for name in sorted(set(arm.backends.values())):
+        with answering(catalog, "llm_backend", name):
+            backend: LLMBackend = catalog.make("llm_backend", name, **arm.backend_options)
+            deterministic = backend.capabilities.deterministic
+        if not deterministic and not real_time:
+            raise ConfigError(f"backend {name} is not deterministic: add --real-time")
+
+
+def _check_routes(arm: Arm, catalog: Catalog) -> None:
+    with answering(catalog, "team", arm.team):
+        team = catalog.make("team", arm.team)
+        try:
+            roster = team.roster(arm.team_size)
+        except ValueError as error:
+            raise ConfigError(f"arm {arm.name!r}: {error}") from error
+    for name in arm.topologies:
+        with answering(catalog, "topology", name):
+            topology = catalog.make("topology", name)
+            if arm.free_messages or len(roster.members) == 1:  # nobody needs its routes
+                continue
+            try:
+                RouteTable.compile(topology, roster)
+            except ValueError as error:
+                raise ConfigError(f"topology {name!r} does not fit team {arm.team!r}: {error}") from error

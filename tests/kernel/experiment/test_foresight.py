@@ -1,0 +1,151 @@
+"""What would make every episode fail is found while the run is planned, and a plugin cannot hang the plan."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apex_framework.episode.arm import Arm
+from apex_framework.errors import ConfigError, PluginError
+from apex_framework.experiment import foresight
+from apex_framework.experiment.arms import with_policy
+from apex_framework.experiment.plan import Plan
+from apex_framework.experiment.planning import make_plan
+from apex_framework.hookspecs import ApexSpec, hookimpl
+from apex_framework.interfaces import EpisodeContext, Roster, Routes, Task
+from apex_framework.plugins import load_plugins
+from apex_framework.testing.scripted import ScriptedBackend
+
+ARM = Arm("a", controller="static", topologies=("star",), backends={"*": "scripted"})
+
+
+class Suite:
+    """One task."""
+
+    name, digest = "one", "d1"
+
+    def __init__(self, **_options: object) -> None: ...
+
+    def tasks(self, split: str) -> list[Task]:
+        return [Task("t", "one", split, "broken", cluster="c")]
+
+    def workspaces(self) -> None: ...
+
+    def grade(self, task: Task, workspace: object) -> None: ...
+
+
+class Shape:
+    """A topology made from a function of the roster."""
+
+    def __init__(self, name: str, edges: Any) -> None:
+        self.name, self._edges = name, edges
+
+    def routes(self, roster: Roster) -> Routes:
+        return Routes(self._edges(roster))
+
+
+class Moody:
+    """A controller that does something when an episode begins."""
+
+    name = "moody"
+
+    def __init__(self, act: Any) -> None:
+        self._act = act
+
+    def begin(self, episode: EpisodeContext) -> None:
+        self._act()
+
+    def decide(self, observation: object) -> None: ...
+
+    def learn(self, transition: object) -> None: ...
+
+
+def hang() -> None:
+    while True:
+        time.sleep(0.01)
+
+
+class World(ApexSpec):
+    """Plugins that would spoil every episode."""
+
+    @hookimpl
+    def apex_suites(self, add: Any) -> None:
+        add("one", Suite)
+
+    @hookimpl
+    def apex_topologies(self, add: Any) -> None:
+        add("strange", lambda: Shape("strange", lambda roster: {roster.ids[0]: ("nobody",)}))
+        add("broken", lambda: Shape("broken", lambda roster: 1 / 0))
+        add("endless", lambda: Shape("endless", lambda roster: hang()))
+
+    @hookimpl
+    def apex_controllers(self, add: Any) -> None:
+        add("hanging", lambda: Moody(hang))
+        add("raising", lambda: Moody(lambda: {}["x"]))
+        add("unmade", hang)
+
+    @hookimpl
+    def apex_llm_backends(self, add: Any) -> None:
+        add("live", lambda **_: ScriptedBackend(["one"]))
+
+
+def planned(arm: Arm, **options: Any) -> Plan:
+    plugins = load_plugins(plugins={"world": World()})
+    return make_plan(plugins, [arm], suite="one", split="dev", limit=1, **options)
+
+
+def test_scopes_must_have_their_parents() -> None:
+    with pytest.raises(ConfigError, match="episode"):
+        planned(replace(ARM, scopes=("role",)))
+    assert planned(replace(ARM, scopes=("episode", "role"))).size == 1
+
+
+def test_every_topology_must_fit_the_team() -> None:
+    with pytest.raises(ConfigError, match="topology 'strange' does not fit team 'swe'"):
+        planned(replace(ARM, topologies=("star", "strange")))
+    with pytest.raises(PluginError, match="topology 'broken' of plugin world fails: ZeroDivisionError"):
+        planned(replace(ARM, topologies=("star", "broken")))
+
+
+def test_a_team_of_one_and_free_messages_need_no_routes() -> None:
+    odd = replace(ARM, topologies=("star", "strange"))
+    assert planned(replace(odd, team="single")).size == 1
+    assert planned(replace(odd, free_messages=True)).size == 1
+
+
+def test_an_impossible_team_size_is_a_setting() -> None:
+    with pytest.raises(ConfigError, match="not 99"):
+        planned(replace(ARM, team_size=99))
+
+
+def test_virtual_time_needs_deterministic_backends() -> None:
+    live = replace(ARM, backends={"coder": "live", "*": "scripted"})
+    with pytest.raises(ConfigError, match="backend live is not deterministic: add --real-time"):
+        planned(live)
+    assert planned(live, real_time=True).real_time
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"controller": "hanging"}, "controller 'hanging'"),
+        ({"controller": "unmade"}, "controller 'unmade'"),
+        ({"topologies": ("star", "endless")}, "topology 'endless'"),
+    ],
+)
+def test_a_plugin_that_hangs_is_named(changes: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foresight, "PATIENCE_S", 0.2)
+    with pytest.raises(PluginError, match=f"{what} of plugin world hangs") as caught:
+        planned(replace(ARM, **changes))
+    assert caught.value.remedy.endswith("-p no:world")
+    if changes.get("controller") == "unmade":
+        with pytest.raises(PluginError, match="hangs"):
+            with_policy([replace(ARM, **changes)], load_plugins(plugins={"world": World()}).catalog, "p.npz")
+
+
+def test_a_controller_that_cannot_begin_is_named() -> None:
+    with pytest.raises(PluginError, match="controller 'raising' of plugin world fails: KeyError"):
+        planned(replace(ARM, controller="raising"))
