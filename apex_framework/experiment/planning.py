@@ -105,7 +105,7 @@ def policy_digest(arm: Arm, catalog: Catalog) -> str:
 def evidence_level(arms: Iterable[Arm], catalog: Catalog) -> str:
     """L4 with a live model, L3 with replayed answers, L2 with solvers that are no language models."""
     names = {name for arm in arms for name in arm.backends.values()}
-    if "replay" in names:
+    if any(name.partition(":")[0] == "replay" for name in names):
         return "L3"
     options = {name: arm.backend_options for arm in arms for name in arm.backends.values()}
     backends: list[LLMBackend] = [catalog.make("llm_backend", name, **options[name]) for name in sorted(names)]
