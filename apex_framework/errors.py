@@ -127,6 +127,12 @@ class SuiteError(EnvironmentProblem):
     code = "E0306"
 
 
+class JournalError(EnvironmentProblem):
+    """A journal is damaged, of another version, in use by another process, or can no longer be written."""
+
+    code = "E0307"
+
+
 # --- at work: exit status 4 when an episode fails for infrastructure --------------------------
 
 

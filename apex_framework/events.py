@@ -133,6 +133,47 @@ class ToolUsed:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyProbed:
+    """A target was examined before a switch; ``details`` says by member or part what is wrong. Time is episode time."""
+
+    episode_id: str
+    target: str
+    ok: bool
+    elapsed_ms: float
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPinned:
+    """The topology was pinned for health's sake, or unpinned; ``reason`` says on what evidence."""
+
+    episode_id: str
+    pinned: bool
+    topology: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PressureChanged:
+    """The load on the router changed its rung: ``calm``, ``throttle``, ``shed`` or ``reconfigure``; ``occupancy`` in [0, 1]."""
+
+    episode_id: str
+    rung: str
+    receiver: str
+    occupancy: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStalled:
+    """Something held the event loop; ``stack`` is where, ``agent_id`` who was at work, empty when nobody was."""
+
+    episode_id: str
+    agent_id: str
+    stalled_ms: float
+    stack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     """All episodes of a run are done; ``path`` is the run folder."""
 
@@ -151,6 +192,10 @@ Event = (
     | CallSettled
     | CallDenied
     | ToolUsed
+    | TopologyProbed
+    | HealthPinned
+    | PressureChanged
+    | LoopStalled
     | RunFinished
 )
 """Anything that can happen."""
