@@ -22,6 +22,7 @@ ALIASES: dict[str, str] = {
     "cooldown_steps": "cooldown",
     "cooldown_after_switch": "cooldown",
     "dwell_min_steps": "dwell",
+    "enable_parallel_prepare": "parallel_prepare",
 }
 """Other spellings of settings, which files, variables and flags may use too."""
 
@@ -80,11 +81,26 @@ class Settings(BaseModel):
     tools: Names = Field(("fs", "test"), description="Tool servers of the agents.")
     workspace: str = Field("local", description="Where tasks are worked on.")
     executor: str = Field("local", description="Where episodes are run.")
-    exporters: Names = Field((), description="Ways out for events.")
+    exporters: Names = Field(
+        (), description="Ways out for events and metrics; options behind a colon: jsonl:folder=out."
+    )
+    hist_buckets: Path | None = Field(None, description="File of histogram buckets: metric or unit = upper bounds.")
     dwell: int = Field(2, ge=0, description="Steps that a topology lasts at least.")
     cooldown: int = Field(2, ge=0, description="Steps without a switch after a switch.")
     quiesce_deadline_ms: float = Field(50.0, gt=0, description="Time that a switch may wait for quiet.")
     on_busy: Literal["drain", "migrate"] = Field("migrate", description="At a switch, messages for a busy agent.")
+    message_ttl_s: float = Field(60.0, gt=0, description="Seconds that a message may wait.")
+    handler_deadline_s: float = Field(3600.0, gt=0, description="Seconds that handling one message may take.")
+    lane_capacity: PositiveInt = Field(10_000, description="Messages in front of one agent.")
+    lane_bytes: PositiveInt | None = Field(None, description="Payload bytes in front of one agent.")
+    total_bytes: PositiveInt | None = Field(None, description="Payload bytes in front of all agents together.")
+    dedup_cap: int = Field(50_000, ge=0, description="Messages that each agent remembers, to flag repeated ones.")
+    strict_pair_fifo: bool = Field(False, description="Nothing overtakes between two agents.")
+    throttle: bool = Field(False, description="Senders wait when a lane fills.")
+    relief: str = Field("", description="Topology to ask for under sustained pressure.")
+    parallel_prepare: bool = Field(True, description="Warm-ups of a switch at once.")
+    prevalidate: bool = Field(False, description="Probe a target before switching to it.")
+    health_pin: bool = Field(False, description="Pin to chain on evidence of broken promises or a slow controller.")
     candidates: PositiveInt = Field(8, description="Edits per repair answer, the same for all arms.")
     real_time: bool = Field(False, description="The machine's clock instead of virtual time.")
     out: Path | None = Field(None, description="Run folder; by default a new one under runs/.")
@@ -138,6 +154,14 @@ def load_settings(
         name = str(first["loc"][0])
         allowed = Settings.model_fields[name].description or ""
         raise ConfigError(f"{origins[name]}: {name}: {first['msg']} (got {values.get(name)!r})", allowed) from None
+
+
+def read_table(path: Path) -> dict[str, tuple[str, Any]]:
+    """Name -> (``path:line``, value) of a file in TOML or YAML. Raises ConfigError for one that cannot be read."""
+    data, text = _read(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a table of names and values is needed")
+    return {str(key): (f"{path}:{_line(text, str(key), ())}", value) for key, value in data.items()}
 
 
 def json_schema() -> dict[str, Any]:
@@ -199,18 +223,23 @@ def _from_file(config: Path | None, directory: Path) -> _Source:
     path, table = _find(config, directory)
     if path is None:
         return _Source({}, {})
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = _parse(path, text)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text") from error
+    data, text = _read(path)
     for key in table:
         data = data.get(key, {})
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: settings must be a table of names and values")
     return _layer({str(k): (f"{path}:{_line(text, str(k), table)}", v) for k, v in data.items()})
+
+
+def _read(path: Path) -> tuple[Any, str]:
+    """What a file holds, and its text. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return _parse(path, text), text
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text") from error
 
 
 def _find(config: Path | None, directory: Path) -> tuple[Path | None, tuple[str, ...]]:

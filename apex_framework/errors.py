@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from enum import StrEnum
+from typing import ClassVar, Final
 
 
 class ApexError(Exception):
@@ -128,9 +129,30 @@ class SuiteError(EnvironmentProblem):
 
 
 class JournalError(EnvironmentProblem):
-    """A journal is damaged, of another version, in use by another process, or can no longer be written."""
+    """A journal is damaged, of another version, in use by another process, or can no longer be written.
+
+    ``in_doubt`` is true when a write failed and could not be undone either: only the next opening will show
+    whether records that were not durable are there.
+    """
 
     code = "E0307"
+
+    def __init__(self, cause: str, remedy: str = "", *, in_doubt: bool = False) -> None:
+        super().__init__(cause, remedy)
+        self.in_doubt = in_doubt
+
+
+class BudgetStoreError(EnvironmentProblem):
+    """A ceiling that processes share, or a ledger's log, cannot be reached; nothing is spent until it can.
+
+    ``reason`` is the word that a denial carries: ``store_locked``, ``store_damaged``, ``store_unwritable``, ``store_version``.
+    """
+
+    code = "E0320"
+
+    def __init__(self, cause: str, remedy: str = "", *, reason: str) -> None:
+        super().__init__(cause, remedy)
+        self.reason = reason
 
 
 # --- at work: exit status 4 when an episode fails for infrastructure --------------------------
@@ -165,14 +187,107 @@ class CarrierClosedError(RuntimeFault):
     code = "E0403"
 
 
+class Failure(StrEnum):
+    """Why a model call failed."""
+
+    UNKNOWN = "unknown"
+    CONNECT = "connect"
+    """The request never got there: refused, no such host, no route, TLS."""
+    AUTH = "auth"
+    NOT_FOUND = "not_found"
+    """No such model or address."""
+    RATE_LIMITED = "rate_limited"
+    SERVER = "server"
+    """The server failed while it had the request."""
+    UNAVAILABLE = "unavailable"
+    """The server says that it did not begin: 503, overloaded."""
+    UNLOADED = "unloaded"
+    """The model was unloaded before it had answered anything."""
+    CIRCUIT_OPEN = "circuit_open"
+    """Not asked, because the last calls to this backend failed."""
+    CONTEXT_EXCEEDED = "context_exceeded"
+    """The prompt does not fit, and the server refused it."""
+    CONTEXT_TRUNCATED = "context_truncated"
+    """The prompt did not fit, and the server answered a part of it."""
+    TRUNCATED = "truncated"
+    """The connection ended in the middle of an answer."""
+    MALFORMED = "malformed"
+    """An answer that cannot be read."""
+    INCOMPLETE = "incomplete"
+    """A stream ended without its result."""
+    FIRST_TOKEN_TIMEOUT = "first_token_timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    """Too long between two pieces of data; keep-alive comments are none."""
+    TOTAL_TIMEOUT = "total_timeout"
+    CANCELLED = "cancelled"
+    WORKER_DIED = "worker_died"
+    """The process that had the request is gone."""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether asking again makes sense and cannot be charged twice."""
+        return self in _RETRYABLE
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing can have been charged."""
+        return self in _RETRYABLE or self in _REFUSED
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, in a line; empty for UNKNOWN."""
+        return _REMEDIES.get(self, "")
+
+
+_RETRYABLE: Final = frozenset({Failure.CONNECT, Failure.RATE_LIMITED, Failure.UNAVAILABLE, Failure.UNLOADED})
+_REFUSED: Final = frozenset({Failure.AUTH, Failure.NOT_FOUND, Failure.CONTEXT_EXCEEDED, Failure.CIRCUIT_OPEN})
+_REMEDIES: Final = {
+    Failure.CONNECT: "start the server, or correct its address",
+    Failure.AUTH: "give the server's key",
+    Failure.NOT_FOUND: "correct the model's name or the server's address, or load the model there",
+    Failure.RATE_LIMITED: "ask with fewer workers, or wait",
+    Failure.SERVER: "read the server's log",
+    Failure.UNAVAILABLE: "wait, or ask with fewer workers",
+    Failure.UNLOADED: "let the server keep the model loaded for longer",
+    Failure.CIRCUIT_OPEN: "see why the last calls failed; it is tried again by itself",
+    Failure.CONTEXT_EXCEEDED: "give the model a larger context, or the team a smaller budget",
+    Failure.CONTEXT_TRUNCATED: "give the model a larger context: it answered what it was not asked",
+    Failure.TRUNCATED: "see whether the server, or a proxy before it, closes connections",
+    Failure.MALFORMED: "see whether the address is that of this kind of server, and of its version",
+    Failure.INCOMPLETE: "see whether a proxy ends streams early",
+    Failure.FIRST_TOKEN_TIMEOUT: "allow more time until the first token, or ask with fewer workers",
+    Failure.IDLE_TIMEOUT: "see whether the server is stuck, or allow more time between tokens",
+    Failure.TOTAL_TIMEOUT: "allow more time for a call, or fewer tokens",
+    Failure.CANCELLED: "ask again",
+    Failure.WORKER_DIED: "see its last words in the log; it is started again by itself",
+}
+
+
 class BackendError(RuntimeFault):
-    """A model backend failed. ``retryable`` is true only when nothing was charged."""
+    """A model backend failed: ``kind`` says how.
+
+    ``retryable`` is true only when nothing was charged; ``free`` also when asking again would not help. ``retry_after``
+    is what the server said, in seconds or as the header's text. ``partial`` is what of an answer had come.
+    """
 
     code = "E0404"
 
-    def __init__(self, cause: str, remedy: str = "", *, retryable: bool = False) -> None:
-        super().__init__(cause, remedy)
-        self.retryable = retryable
+    def __init__(
+        self,
+        cause: str,
+        remedy: str = "",
+        *,
+        retryable: bool | None = None,
+        kind: Failure = Failure.UNKNOWN,
+        retry_after: str | float | None = None,
+        partial: str = "",
+    ) -> None:
+        super().__init__(cause, remedy or kind.remedy)
+        self.kind = kind
+        self.retryable = kind.retryable if retryable is None else retryable
+        self.free = self.retryable or kind.free
+        self.retry_after = retry_after
+        self.partial = partial
 
 
 class StoreError(RuntimeFault):

@@ -47,6 +47,8 @@ class MessageMoved:
     reason: str = ""
     hop: int = 0
     """Number of the hop, unique within the router; a message has one for each receiver and each relay."""
+    priority: str = ""
+    """Service class of the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class DecisionTaken:
     scores: Mapping[str, float] = field(default_factory=dict)
     features: tuple[float, ...] = ()
     latency_ms: float = 0.0
+    observe_ms: float = 0.0
+    """Wall time that it took to see what the decision was made on."""
+    learn_ms: float = 0.0
+    """Wall time that the controller took to learn from what the last decision led to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,8 @@ class SwitchFinished:
     phase_ms: Mapping[str, float] = field(default_factory=dict)
     migrated: int = 0
     dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    whole_ms: float = 0.0
+    """From the wish to the end, measured around all phases, an examination of the target included; episode time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,27 @@ class CallSettled:
     tokens_out: int
     message_tokens: int = 0
     """Part of ``tokens_in`` that came from messages of other agents."""
+    estimated_in: int = 0
+    """What the prompt was estimated at, without a margin."""
+    tokenize_ms: float = 0.0
+    """Wall time that the estimate took."""
+    failure: str = ""
+    """Kind of failure, where one is known."""
+    determinism: str = ""
+    """What the backend promises: ``exact``, ``seeded`` or ``none``."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendWarmed:
+    """A backend was warmed up before the first episode: calls and tokens that no metric and no budget of an episode sees."""
+
+    model_id: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    elapsed_ms: float
+    failure: str = ""
+    """Why it broke off; empty when it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +219,7 @@ Event = (
     | TopologyChanged
     | SwitchFinished
     | CallSettled
+    | BackendWarmed
     | CallDenied
     | ToolUsed
     | TopologyProbed

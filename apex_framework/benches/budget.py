@@ -1,14 +1,20 @@
 """What asking for a call's budget and settling it costs, over two and over four scopes at once.
 
 ``counter`` is the limit: one integer per scope, compared and added to, with no reservation, no record and nothing to
-undo. The difference is what two phases, all-or-nothing over all scopes, and a log that can be replayed cost.
+undo. The difference is what two phases, all-or-nothing over all scopes, and a history that can be replayed cost.
+``apex, log`` also writes each step to a file before it takes effect, without waiting for the disk.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..budget import Ledger
 
 ROUNDS = 20_000
 WARM_UP = 200
@@ -19,7 +25,7 @@ TOKENS = 100
 def run(args: Any = None) -> Iterator[dict[str, object]]:
     """Rows of bench ``budget``: p50 and p95 in microseconds. ``args.n`` is the number of calls."""
     rounds = max(1, int(getattr(args, "n", None) or ROUNDS))
-    contenders: dict[str, Callable[[int, int], list[int]]] = {"apex": _apex, "counter": _counter}
+    contenders: dict[str, Callable[[int, int], list[int]]] = {"apex": _apex, "apex, log": _logged, "counter": _counter}
     for scopes in SCOPES:
         for contender, measure in contenders.items():
             ordered = sorted(measure(rounds, scopes))
@@ -52,12 +58,29 @@ class _Scope:
 
 
 def _apex(rounds: int, scopes: int) -> list[int]:
-    from ..budget import Grant, Guard, Ledger
+    from ..budget import Ledger
+
+    return _measure(Ledger(), rounds, scopes)
+
+
+def _logged(rounds: int, scopes: int) -> list[int]:
+    from ..budget import open_ledger
+
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = open_ledger(Path(folder) / "ledger.jsonl")
+        try:
+            return _measure(ledger, rounds, scopes)
+        finally:
+            ledger.close()
+
+
+def _measure(ledger: Ledger, rounds: int, scopes: int) -> list[int]:
+    from ..budget import Grant, Guard
     from ..interfaces import CallTags
     from ..ports import SystemClock
 
     total = rounds + WARM_UP
-    guard = Guard(Ledger(), [_Scope(number) for number in range(scopes)], clock=SystemClock())
+    guard = Guard(ledger, [_Scope(number) for number in range(scopes)], clock=SystemClock())
     tags = CallTags("bench", "episode", "coder", "coder", token_budget=total * TOKENS)
     taken = []
     for number in range(total):

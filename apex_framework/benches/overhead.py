@@ -4,6 +4,8 @@ The team is two agents that pass one message to and fro; every handled message m
 backend. Workspace and judge do nothing. Everything else is what a real episode goes through: router, lanes, epoch
 gate, budget, session, controller after every step, records. ``asyncio.Queue`` is the limit: the same messages between
 two coroutines and nothing else.
+
+Case ``epoch gate`` is the router alone, against the same router with the gate's check cut out of its source.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from time import process_time
 from typing import Any
 
 from ..interfaces import Agent, AgentContext, AgentID, Brief, Member, Message, Roster, Task, Verdict, Workspace
+from . import gating
 
 SIZES = (25, 50, 100, 200, 400)
 ROUNDS = 5
@@ -40,6 +43,8 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
         yield _row("straight line", contender, "cpu per further message", round(slope, 5), "ms")
         yield _row("straight line", contender, "cpu per episode at no message", round(intercept, 3), "ms")
         yield _row("straight line", contender, "R squared", round(fit, 5), "")
+    for contender, metric, value, unit in gating.rows(3 * rounds):
+        yield _row("epoch gate", contender, metric, value, unit)
 
 
 def _row(case: str, contender: str, metric: str, value: float, unit: str) -> dict[str, object]:

@@ -1,9 +1,13 @@
 """Message throughput beside what a user would pick instead: one sender, five receivers, each message handled once.
 
 The router does what it always does: size guard, epoch check, route table, time to live, lane, lease,
-ack, counters. ``deque`` and ``asyncio.Queue`` are the limits. Repeats of the contenders take turns, so
-that a busy machine slows all of them; ``ratio`` is the median over the rounds of ours against theirs.
+ack, counters. ``everything on`` adds drr_wred over three classes, dedup, byte caps, a retry budget, the ladder and
+a poll of the counters every hundredth of the run. ``deque`` and ``asyncio.Queue`` are the limits. Repeats of the contenders
+take turns, so that a busy machine slows all of them; ``ratio`` is the median over the rounds of ours against theirs.
 A text that is sent again is not measured again; the cases "never the same" send a fresh one each time.
+
+``agents`` shows what a message costs in teams of 3 to 100. ``memory`` runs with everything on and says how much the
+process grew between the first tenth of the messages and the last.
 """
 
 from __future__ import annotations
@@ -13,53 +17,71 @@ import importlib.util
 import logging
 import random
 import statistics
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..interfaces import AgentID, Epoch, Member, Message, Roster
+from ..interfaces import AgentID, Epoch, Member, Message, MessagePriority, Roster
 from ..ports import SystemClock
 
 MESSAGES = 20_000
+MEMORY_MESSAGES = 200_000
 REPEATS = 7
+TEAMS = (3, 5, 10, 30, 100)
 RECEIVERS = tuple(AgentID(f"w{i}") for i in range(5))
 SENDER = AgentID("planner")
+CLASSES = tuple(MessagePriority)
 
 Payload = Callable[[int], dict[str, Any]]
 Work = Callable[[int, Payload], None]
 
 
 def run(args: Any = None) -> Iterator[dict[str, object]]:
-    """Rows of bench ``router``: messages per second, and ours as a ratio of each. ``args.n`` is the number of messages."""
-    n = int(getattr(args, "n", None) or MESSAGES)
+    """Rows of bench ``router``: messages per second, ours as a ratio of each, cost by team size, growth of memory.
+
+    ``args.n`` is the number of messages, of the memory case too (20,000 and 200,000).
+    """
+    chosen = getattr(args, "n", None)
+    n = int(chosen or MESSAGES)
     large = "line of text\n" * 20_165
     medium = large[:4096]
     cases: dict[str, tuple[Payload, int]] = {
         "small": (lambda i: {"text": "x"}, n),
+        "small, everything on": (lambda i: {"text": "x"}, n),
         "4 KB": (lambda i: {"text": medium}, n),
         "4 KB, never the same": (lambda i: {"text": large[i % 20 : 4096 + i % 20]}, n),
         "256 KB": (lambda i: {"text": large}, n),
         "256 KB, never the same": (lambda i: {"text": large[i % 20 : 262_000 + i % 20]}, max(n // 20, 100)),
     }
-    works: dict[str, Work] = {"apex": _apex(), "deque": _deque, "asyncio.Queue": _asyncio_queue}
+    works: dict[str, Work] = {"deque": _deque, "asyncio.Queue": _asyncio_queue}
     if importlib.util.find_spec("autogen_core"):
         works["autogen-core"] = _autogen
     else:
         yield _row("small", "autogen-core", "not installed", 1.0, "")
     for case, (payload, count) in cases.items():
-        rates: dict[str, list[float]] = {name: [] for name in works}
-        for _ in range(REPEATS):
-            for name, work in works.items():
-                messages = max(count // 20, 50) if name == "autogen-core" else count
-                started = time.perf_counter()
-                work(messages, payload)
-                rates[name].append(messages / (time.perf_counter() - started))
+        count = min(count, 10 * MESSAGES)  # more than that is for the memory case
+        rates = _rates({"apex": _apex(everything="everything" in case), **works}, payload, count)
         for name, seen in rates.items():
             yield _row(case, name, "throughput", round(statistics.median(seen)), "messages/s")
             if name != "apex":
                 ratio = statistics.median(a / b for a, b in zip(rates["apex"], seen, strict=True))
                 yield _row(case, "apex", f"ratio to {name}", round(ratio, 3), "x")
+    yield from _teams(min(n, MESSAGES))
+    yield from _memory(int(chosen or MEMORY_MESSAGES))
+
+
+def _rates(works: dict[str, Work], payload: Payload, count: int) -> dict[str, list[float]]:
+    """Messages per second of each contender, one for every round."""
+    rates: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(REPEATS):
+        for name, work in works.items():
+            messages = max(count // 20, 50) if name == "autogen-core" else count
+            started = time.perf_counter()
+            work(messages, payload)
+            rates[name].append(messages / (time.perf_counter() - started))
+    return rates
 
 
 def _row(case: str, contender: str, metric: str, value: float, unit: str) -> dict[str, object]:
@@ -67,47 +89,113 @@ def _row(case: str, contender: str, metric: str, value: float, unit: str) -> dic
 
 
 def _message(i: int, payload: Payload) -> Message:
-    return Message("bench", str(i), SENDER, RECEIVERS[i % 5], Epoch(0), payload(i))
+    return Message("bench", str(i), SENDER, RECEIVERS[i % 5], Epoch(0), payload(i), CLASSES[i % 3])
 
 
-def _apex() -> Work:
+def _make(receivers: tuple[AgentID, ...], *, everything: bool) -> Callable[[], Any]:
+    """Makes routers over a flat team of one sender and these receivers."""
     from ..plugins import load_plugins
     from ..runtime import Router, RouteTable
+    from ..runtime.dedup import DEDUP_CAP
+    from ..runtime.pressure import RetryBudget, Throttle
 
     catalog = load_plugins().catalog
-    roster = Roster(tuple(Member(agent, agent) for agent in (SENDER, *RECEIVERS)), SENDER)
-    flat, lanes, transport = (
-        catalog.make("topology", "flat"),
-        catalog.make("lane", "fifo"),
-        catalog.make("transport", "inproc"),
-    )
+    roster = Roster(tuple(Member(agent, agent) for agent in (SENDER, *receivers)), SENDER)
+    flat, transport = catalog.make("topology", "flat"), catalog.make("transport", "inproc")
+    lanes = catalog.make("lane", "drr_wred" if everything else "fifo")
+    options: dict[str, Any] = {}
+    if everything:
+        options = {"dedup_cap": DEDUP_CAP, "lane_bytes": 1 << 26, "total_bytes": 1 << 28}
+        options |= {"retry_budget": RetryBudget(), "throttle": Throttle()}
+
+    def make() -> Any:
+        table = RouteTable.compile(flat, roster)
+        clock, rng = SystemClock(), random.Random(1)
+        return Router(table, lanes=lanes, transport=transport, clock=clock, rng=rng, **options)
+
+    return make
+
+
+def _apex(*, everything: bool) -> Work:
+    make = _make(RECEIVERS, everything=everything)
 
     def work(n: int, payload: Payload) -> None:
-        async def main() -> None:
-            table = RouteTable.compile(flat, roster)
-            router = Router(table, lanes=lanes, transport=transport, clock=SystemClock(), rng=random.Random(1))
-            seen = 0
-
-            async def consume(agent: AgentID) -> None:
-                nonlocal seen
-                while (lease := router.try_lease(agent) or await router.lease(agent)) is not None:
-                    seen += 1
-                    router.ack(lease)
-
-            async with asyncio.TaskGroup() as group:
-                for agent in RECEIVERS:
-                    group.create_task(consume(agent))
-                for i in range(n):
-                    while not router.send(_message(i, payload)):  # noqa: ASYNC110 - full: as with a bounded queue
-                        await asyncio.sleep(0)
-                while router.audit().waiting:  # noqa: ASYNC110 - the consumers' turn
-                    await asyncio.sleep(0)
-                router.close_episode()
-            _expect(seen, n)
-
-        asyncio.run(main())
+        asyncio.run(_handled(make(), n, payload, everything=everything))
 
     return work
+
+
+async def _handled(router: Any, n: int, payload: Payload, *, everything: bool) -> None:
+    """Send so many messages while every receiver handles its own."""
+    seen, poll = 0, max(n // 100, 1)
+
+    async def consume(agent: AgentID) -> None:
+        nonlocal seen
+        while (lease := router.try_lease(agent) or await router.lease(agent)) is not None:
+            seen += 1
+            router.ack(lease)
+
+    async with asyncio.TaskGroup() as group:
+        for agent in RECEIVERS:
+            group.create_task(consume(agent))
+        for i in range(n):
+            while not router.send(_message(i, payload)):  # noqa: ASYNC110 - full: as with a bounded queue
+                await asyncio.sleep(0)
+            if everything and not i % poll:
+                router.stats  # noqa: B018 - what telemetry does
+        while router.audit().waiting:  # noqa: ASYNC110 - the consumers' turn
+            await asyncio.sleep(0)
+        router.close_episode()
+    _expect(seen, n)
+
+
+def _teams(n: int) -> Iterator[dict[str, object]]:
+    """What a message costs, sent, leased and acknowledged, in teams of different size."""
+    parts = {}
+    for size in TEAMS:
+        receivers = tuple(AgentID(f"w{i}") for i in range(size - 1))
+        messages = [Message("bench", str(i), SENDER, r, Epoch(0), {"text": "x"}) for i, r in enumerate(receivers)]
+        parts[size] = (_make(receivers, everything=True)(), receivers, messages)
+    taken: dict[int, list[float]] = {size: [] for size in TEAMS}
+    for _ in range(REPEATS):
+        for size, (router, receivers, messages) in parts.items():
+            rounds = max(n // len(receivers), 1)
+            started = time.perf_counter()
+            for _ in range(rounds):
+                for message in messages:
+                    router.send(message)
+                for receiver in receivers:
+                    router.ack(router.try_lease(receiver))
+            taken[size].append((time.perf_counter() - started) / (rounds * len(receivers)) * 1e9)
+    for size, seen in taken.items():
+        yield _row(f"{size} agents", "apex", "cost per message", round(statistics.median(seen)), "ns")
+    ratio = statistics.median(a / b for a, b in zip(taken[TEAMS[-1]], taken[TEAMS[0]], strict=True))
+    yield _row(f"{TEAMS[-1]} agents", "apex", f"ratio to {TEAMS[0]} agents", round(ratio, 3), "x")
+
+
+def _memory(n: int) -> Iterator[dict[str, object]]:
+    """How much the process's peak grows between the first tenth of the messages and the end."""
+    router, tenth = _make(RECEIVERS, everything=True)(), max(n // 10, 1)
+    started, early = time.perf_counter(), 0.0
+    for i in range(n):
+        router.send(_message(i, lambda i: {"text": "x"}))
+        router.ack(router.try_lease(RECEIVERS[i % 5]))
+        if i == tenth:
+            early = _peak_mb()
+    elapsed = time.perf_counter() - started
+    _expect(router.audit().acked, n)
+    case = f"memory, {n:,} messages"
+    yield _row(case, "apex", "peak after a tenth", round(early, 1), "MB")
+    yield _row(case, "apex", "growth of the peak after it", round(_peak_mb() - early, 2), "MB")
+    yield _row(case, "apex", "throughput", round(n / elapsed), "messages/s")
+
+
+def _peak_mb() -> float:
+    """Largest resident size of this process so far."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def _deque(n: int, payload: Payload) -> None:

@@ -1,60 +1,113 @@
-"""Random switches under random traffic in virtual time: how many broke a guarantee (the limit is none).
+"""Deterministic simulation: how many steps were checked, how often each guarantee broke (the limit is never), how
+often each fault struck, and after how many seeds each planted bug was caught.
 
-``planted`` rows show that the checker sees: the same simulation with one known bug each, and how
-often it was reported.
+``--seeds`` runs of ``--steps`` callbacks under faults each (and some more until everything has finished), from seed
+``--seed`` on, half of them with lane ``fifo`` and half with ``drr_wred``, in ``-n`` processes. Ctrl-C reports what has
+been done so far.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
+from multiprocessing import get_context
 from typing import Any
 
-from ..testing.faults import PLANTED
-from ..testing.simulation import simulate
-
-SWITCHES = 100_000
-PLANTED_SWITCHES = 2_000
-GUARANTEES = {
-    "early": "N+1 dequeues while N waits",
-    "reordered": "reordered pairs",
-    "lost": "lost admitted messages",
-    "phantom": "deliveries of what was never sent",
-}
+SEEDS, STEPS = 10_000, 200
+LANES = ("fifo", "drr_wred")
+CHUNK = 50
+PLANTED_SEEDS = 400
 
 
 def run(args: Any = None) -> Iterator[dict[str, object]]:
-    """Rows of bench ``simulate``. ``args.switches`` is the number of switches, ``args.seed`` the first seed."""
-    switches = int(getattr(args, "switches", None) or SWITCHES)
-    seed = int(getattr(args, "seed", None) or 0)
-    parts = _parts()
+    """Rows of bench ``simulate``."""
+    from ..testing.faults import FAULTS
+    from ..testing.invariants import INVARIANTS
+    from ..testing.simulation import Outcome
+
+    seeds = int(getattr(args, "seeds", None) or SEEDS)
+    steps = int(getattr(args, "steps", None) or STEPS)
+    first = int(getattr(args, "seed", None) or 0)
+    processes = int(getattr(args, "n", None) or os.cpu_count() or 1)
+    say = getattr(args, "say", None) or (lambda text: None)
     started = time.perf_counter()
-    outcome = simulate(switches, seed=seed, **parts)
-    elapsed = time.perf_counter() - started
-    case = f"{switches:,} switches"
-    for kind, words in GUARANTEES.items():
-        yield _row(case, words, outcome.violations[kind], "violations")
-    yield _row(case, "counters that do not add up", outcome.unbalanced, "violations")
-    for name in ("committed", "aborted", "cancelled"):
-        yield _row(case, name, getattr(outcome, name), "switches")
-    for name in ("sent", "delivered", "migrated"):
-        yield _row(case, name, getattr(outcome, name), "messages")
-    yield _row(case, "speed", round(switches / elapsed), "switches/s")
-    for kind, bug in PLANTED.items():
-        found = simulate(min(switches, PLANTED_SWITCHES), seed=seed, bug=bug, **parts).violations
-        yield _row(f"planted: {bug.__name__}", GUARANTEES[kind], found[kind], "violations")
+    total, interrupted = Outcome(), False
+    chunks = [
+        (LANES[i % 2], at, min(CHUNK, first + seeds - at), steps)
+        for i, at in enumerate(range(first, first + seeds, CHUNK))
+    ]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(_chunk, *chunk): chunk for chunk in chunks}
+        try:
+            for outcome in _finished(futures, say, seeds):
+                total.add(outcome)
+        except KeyboardInterrupt:
+            interrupted = True
+            pool.shutdown(wait=False, cancel_futures=True)
+        elapsed = time.perf_counter() - started
+        case = f"{total.seeds:,} seeds" + (", interrupted" if interrupted else "")
+        yield _row(case, "checked steps", total.steps, "steps")
+        yield _row(case, "speed", round(total.steps / elapsed), "steps/s")
+        yield _row(case, "time", round(elapsed, 1), "s")
+        for kind in INVARIANTS:
+            yield _row(case, kind, total.violations[kind], "violations")
+        for name in ("lives", "switches", "committed", "cancelled", "sent", "acked", "dead", "migrated", "events"):
+            yield _row(case, name, getattr(total, name), "times")
+        for reason, times in sorted(total.aborted.items()):
+            yield _row(case, f"aborted: {reason}", times, "switches")
+        for fault in FAULTS:
+            yield _row("fault" if total.faults[fault] else "fault, never struck", fault, total.faults[fault], "times")
+        for example in total.examples:
+            yield _row("example", example, 1, "violations")
+        if not interrupted:
+            yield from _planted(pool)
+
+
+def _finished(futures: dict[Future[Any], Any], say: Any, seeds: int) -> Iterator[Any]:
+    """Outcomes as they come, the process telling how far it is."""
+    open_, done, last = set(futures), 0, time.perf_counter()
+    while open_:
+        ready, open_ = wait(open_, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in ready:
+            outcome = future.result()
+            done += outcome.seeds
+            yield outcome
+        if time.perf_counter() - last > 5:
+            last = time.perf_counter()
+            say(f"{done:,} of {seeds:,} seeds")
+
+
+def _chunk(lane: str, seed: int, seeds: int, steps: int) -> Any:
+    from ..testing.simulation import Outcome, simulate
+
+    with suppress(KeyboardInterrupt):
+        return simulate(lanes=_lane(lane), seeds=seeds, seed=seed, steps=steps)
+    return Outcome()
+
+
+def _lane(name: str) -> Any:
+    from ..plugins import load_plugins
+
+    return load_plugins().catalog.make("lane", name)
+
+
+def _planted(pool: ProcessPoolExecutor) -> Iterator[dict[str, object]]:
+    from ..testing.planted.bugs import BUGS
+
+    for bug, caught in zip(BUGS, pool.map(_hunt, range(len(BUGS))), strict=True):
+        yield _row(f"planted: {bug.name}", caught[0] or "not caught", caught[1], "seeds")
+
+
+def _hunt(number: int) -> tuple[str, int]:
+    from ..testing.planted import hunt
+    from ..testing.planted.bugs import BUGS
+
+    caught = hunt(BUGS[number], seeds=PLANTED_SEEDS)
+    return (caught.invariant, caught.seeds) if caught is not None else ("", PLANTED_SEEDS)
 
 
 def _row(case: str, metric: str, value: float, unit: str) -> dict[str, object]:
     return {"bench": "simulate", "case": case, "contender": "apex", "metric": metric, "value": value, "unit": unit}
-
-
-def _parts() -> dict[str, Any]:
-    from ..plugins import load_plugins
-
-    catalog = load_plugins().catalog
-    return {
-        "topologies": {name: catalog.make("topology", name) for name in ("star", "chain", "flat")},
-        "lanes": catalog.make("lane", "fifo"),
-        "transport": catalog.make("transport", "inproc"),
-    }

@@ -1,12 +1,16 @@
 """Budgets: the ledger that counts, the guard that asks it, the estimates it is asked with."""
 
 from .entries import Balance, Entry, Reservation, ScopeInstance, Settlement, Violation
-from .estimates import Estimate, estimate
+from .estimates import Durations, Estimate, estimate
 from .guard import Grant, Guard
 from .ledger import Ledger
+from .log import open_ledger
+from .settings import BudgetSettings
 
 __all__ = [
     "Balance",
+    "BudgetSettings",
+    "Durations",
     "Entry",
     "Estimate",
     "Grant",
@@ -17,4 +21,5 @@ __all__ = [
     "Settlement",
     "Violation",
     "estimate",
+    "open_ledger",
 ]

@@ -27,6 +27,10 @@ class Account:
             return "ms_headroom"
         return ""
 
+    def lease(self, tokens: int) -> None:
+        """So much of a shared ceiling may be spent here now."""
+        self.limits = Limits(tokens, self.limits.ms)
+
     def balance(self) -> Balance:
         """A picture of the present state."""
         return Balance(self.limits, self.used, self.reserved, self.used_ms, self.reserved_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..interfaces.budget import Limits
 
@@ -87,6 +88,14 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """The tranche of a shared ceiling that this ledger may spend is now so large, spent tokens included."""
+
+    scope: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """A reservation was granted."""
 
@@ -117,5 +126,17 @@ class Settled:
     ms: int
 
 
-Entry = Opened | Reserved | Renewed | Expired | Settled
+Entry = Opened | Leased | Reserved | Renewed | Expired | Settled
 """One line of the ledger's journal."""
+
+
+class EntryLog(Protocol):
+    """Where entries outlive the process."""
+
+    def append(self, entry: Entry) -> None:
+        """Write before the entry takes effect. Raises BudgetStoreError."""
+        ...
+
+    def close(self) -> None:
+        """Give the place free; idempotent."""
+        ...

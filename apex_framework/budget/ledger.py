@@ -7,16 +7,21 @@ none, ``settle`` replaces the hold by the actual amount, once. Time comes in as 
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, Final
 
-from ..errors import LedgerError
+from ..errors import BudgetStoreError, LedgerError
 from ..interfaces.budget import Denied
 from .account import Account, amount, check_limits
 from .entries import (
     Balance,
     Entry,
+    EntryLog,
     Expired,
+    Leased,
     Opened,
     Renewed,
     Reservation,
@@ -27,7 +32,11 @@ from .entries import (
     Violation,
 )
 
-_NEVER = 1 << 62
+_logger = logging.getLogger(__name__)
+
+FOREVER: Final = 1 << 62
+"""A moment, in milliseconds, after every reservation's end."""
+RECOVERING: Final = "ledger_recovering"
 
 
 class Ledger:
@@ -35,11 +44,17 @@ class Ledger:
 
     The invariant (I4): in every scope used + reserved <= limit at every step, as long as no settlement
     exceeds its reservation. One that does is counted in full, listed in ``violations``, and a scope
-    above its limit refuses everything, even calls that cost nothing.
+    above its limit refuses everything, even calls that cost nothing. Threads may share a ledger.
+
+    ``blocked`` is empty, or says why every reservation is refused (as ``policy:...`` of ``ledger``): the ledger is
+    being rebuilt, or its log failed. After a failure, what was reserved before can be settled all the same.
     """
 
     def __init__(self, *, ttl_ms: int = 10_000) -> None:
         self.ttl_ms = amount(ttl_ms, "ttl_ms")
+        self.blocked = ""
+        self._lock = threading.RLock()
+        self._log: EntryLog | None = None
         self._entries: list[Entry] = []
         self._accounts: dict[str, Account] = {}
         self._open: dict[str, Reservation] = {}
@@ -47,15 +62,41 @@ class Ledger:
         self._settled: dict[str, Settlement] = {}
         self._violations: list[Violation] = []
         self._last = 0
-        self._due_ms = _NEVER
+        self._expiries = 0
+        self._due: list[tuple[int, int, str]] = []
+        """Heap of (moment, number, reservation); renewed and settled ones leave stale items behind."""
 
     @classmethod
     def replay(cls, entries: Iterable[Entry], *, ttl_ms: int = 10_000) -> Ledger:
         """The ledger that wrote these entries. Raises LedgerError when they do not fit together."""
         ledger = cls(ttl_ms=ttl_ms)
-        for entry in entries:
-            ledger._write(entry)
+        ledger.rebuild(entries)
         return ledger
+
+    def rebuild(self, entries: Iterable[Entry], log: EntryLog | None = None) -> None:
+        """Become, from nothing, the ledger that wrote these entries; later ones also go to ``log``.
+
+        Until it is done, and for good when it fails, every reservation is refused. Raises LedgerError when there is
+        something already, or the entries do not fit together.
+        """
+        with self._lock:
+            if self._entries or self.blocked:
+                raise LedgerError("only an empty ledger can be rebuilt")
+            self.blocked = RECOVERING
+        try:
+            for entry in entries:  # without the lock: other threads are refused meanwhile, and need not wait
+                self._write(entry)
+        except BaseException:
+            self.blocked = "ledger_damaged"
+            raise
+        self._log = log
+        self.blocked = ""
+
+    def close(self) -> None:
+        """Give the log free, if there is one; every later reservation is refused. Idempotent."""
+        if self._log is not None:
+            self.blocked = self.blocked or "closed"
+            self._log.close()
 
     # --- changes --------------------------------------------------------------------------------
 
@@ -69,25 +110,33 @@ class Ledger:
         """
         amount(tokens, "tokens")
         amount(ms, "ms")
-        if now_ms >= self._due_ms:
-            self.expire(now_ms)
-        accounts = [self._accounts.get(scope.id) or self._opened(scope) for scope in scopes]
-        ids = tuple([a.scope.id for a in accounts])
-        if len(set(ids)) != len(ids):
-            raise LedgerError(f"a scope is named twice: {', '.join(ids)}")
-        reasons: dict[str, str] = {}
-        for scope, account in zip(scopes, accounts, strict=True):
-            if scope.parent is not None and scope.parent not in ids:
-                raise LedgerError(f"scope {scope.id} is reserved without its parent {scope.parent}")
-            if refusal := account.refusal(tokens, ms):
-                reasons[account.scope.name] = refusal
-        if reasons:
-            return Denied(
-                reasons, {a.scope.name: left for a in accounts if (left := a.balance().remaining) is not None}, tokens
-            )
-        reservation = Reservation(f"r{self._last + 1}", ids, tokens, ms, now_ms + self.ttl_ms)
-        self._write(Reserved(reservation))
-        return reservation
+        with self._lock:
+            if self.blocked:
+                return Denied({"ledger": f"policy:{self.blocked}"}, {}, tokens)
+            if self._due and now_ms >= self._due[0][0]:
+                self.expire(now_ms)
+            accounts = [self._accounts.get(scope.id) or self._opened(scope) for scope in scopes]
+            ids = tuple([a.scope.id for a in accounts])
+            if len(set(ids)) != len(ids):
+                raise LedgerError(f"a scope is named twice: {', '.join(ids)}")
+            reasons: dict[str, str] = {}
+            for scope, account in zip(scopes, accounts, strict=True):
+                if scope.parent is not None and scope.parent not in ids:
+                    raise LedgerError(f"scope {scope.id} is reserved without its parent {scope.parent}")
+                if refusal := account.refusal(tokens, ms):
+                    reasons[account.scope.name] = refusal
+            if reasons:
+                return Denied(
+                    reasons,
+                    {a.scope.name: left for a in accounts if (left := a.balance().remaining) is not None},
+                    tokens,
+                )
+            reservation = Reservation(f"r{self._last + 1}", ids, tokens, ms, now_ms + self.ttl_ms)
+            entry = Reserved(reservation)
+            if self._log is not None and not self._logged(entry):
+                return Denied({"ledger": f"policy:{self.blocked}"}, {}, tokens)
+            self._write(entry)
+            return reservation
 
     def settle(self, reservation_id: str, tokens: int, ms: int = 0) -> Settlement:
         """Replace a reservation by what was used, once: a second call changes nothing and returns the first result.
@@ -96,10 +145,16 @@ class Ledger:
         """
         amount(tokens, "tokens")
         amount(ms, "ms")
-        if (done := self._settled.get(reservation_id)) is not None:
-            return done
-        self._write(Settled(reservation_id, tokens, ms))
-        return self._settled[reservation_id]
+        with self._lock:
+            self._ready()
+            if (done := self._settled.get(reservation_id)) is not None:
+                return done
+            if reservation_id not in self._open:
+                self._known(self._expired, reservation_id)
+            entry = Settled(reservation_id, tokens, ms)
+            self._logged(entry)
+            self._write(entry)
+            return self._settled[reservation_id]
 
     def release(self, reservation_id: str) -> Settlement:
         """Settle at nothing: the call was never made."""
@@ -110,21 +165,50 @@ class Ledger:
 
         Raises LedgerError for an unknown reservation.
         """
-        self.expire(now_ms)
-        if reservation_id in self._open:
-            self._write(Renewed(reservation_id, now_ms + self.ttl_ms))
-            return True
-        if reservation_id not in self._expired and reservation_id not in self._settled:
-            raise LedgerError(f"unknown reservation {reservation_id!r}")
-        return False
+        with self._lock:
+            self._ready()
+            self.expire(now_ms)
+            if reservation_id in self._open:
+                entry = Renewed(reservation_id, now_ms + self.ttl_ms)
+                self._logged(entry)
+                self._write(entry)
+                return True
+            if reservation_id not in self._expired and reservation_id not in self._settled:
+                raise LedgerError(f"unknown reservation {reservation_id!r}")
+            return False
 
     def expire(self, now_ms: int) -> tuple[str, ...]:
         """Debit in full every reservation whose time is over; returns their ids."""
-        due = tuple([r.id for r in self._open.values() if r.expires_ms <= now_ms])
-        for reservation_id in due:
-            self._write(Expired(reservation_id))
-        self._due_ms = min((r.expires_ms for r in self._open.values()), default=_NEVER)
-        return due
+        gone = []
+        with self._lock:
+            self._ready()
+            while self._due and self._due[0][0] <= now_ms:
+                moment, _, reservation_id = heappop(self._due)
+                reservation = self._open.get(reservation_id)
+                if reservation is not None and reservation.expires_ms == moment:
+                    entry = Expired(reservation_id)
+                    self._logged(entry)
+                    self._write(entry)
+                    gone.append(reservation_id)
+        return tuple(gone)
+
+    def lease(self, scope_id: str, tokens: int) -> bool:
+        """The scope's tranche is now ``tokens`` in all; false when it was as large already: a tranche never shrinks.
+
+        Raises LedgerError for a scope that was never used or has no ceiling of tokens, and for no integer >= 0.
+        """
+        amount(tokens, "tokens")
+        with self._lock:
+            self._ready()
+            held = self.balance(scope_id).limits.tokens
+            if held is None:
+                raise LedgerError(f"scope {scope_id!r} has no ceiling to lease from")
+            if tokens <= held:
+                return False
+            entry = Leased(scope_id, tokens)
+            self._logged(entry)
+            self._write(entry)
+            return True
 
     # --- questions ------------------------------------------------------------------------------
 
@@ -148,7 +232,7 @@ class Ledger:
         return self.balance(scope_id).reserved
 
     def remaining(self, scope_id: str) -> int | None:
-        """Tokens that a scope instance has left; None without a limit."""
+        """Tokens that a scope instance itself has left, whatever its parent has; None without a limit."""
         return self.balance(scope_id).remaining
 
     def headroom(self, scope_id: str) -> float:
@@ -178,7 +262,7 @@ class Ledger:
     @property
     def expired(self) -> int:
         """Reservations that ever expired (``reservation_expired_total``)."""
-        return sum(isinstance(e, Expired) for e in self._entries)
+        return self._expiries
 
     def state(self) -> dict[str, Any]:
         """Everything that later answers depend on, for comparison."""
@@ -193,9 +277,29 @@ class Ledger:
 
     # --- entries applied ------------------------------------------------------------------------
 
+    def _ready(self) -> None:
+        if self.blocked == RECOVERING:
+            raise LedgerError("the ledger is being rebuilt", "wait until it is done")
+
     def _opened(self, scope: ScopeInstance) -> Account:
-        self._write(Opened(scope))
+        check_limits(scope.limits)
+        entry = Opened(scope)
+        self._logged(entry)
+        self._write(entry)
         return self._accounts[scope.id]
+
+    def _logged(self, entry: Entry) -> bool:
+        """Whether the entry is where it outlives the process, or there is no such place. A failure is for good."""
+        if self._log is None:
+            return True
+        if not self.blocked:
+            try:
+                self._log.append(entry)
+                return True
+            except BudgetStoreError as error:
+                self.blocked = error.reason
+                _logger.error("the ledger's log failed, so nothing more is granted: %s", error)
+        return False
 
     def _write(self, entry: Entry) -> None:
         """Change the state by one entry and keep it: the only place where anything changes."""
@@ -204,21 +308,25 @@ class Ledger:
                 self._hold(reservation, 1)
                 self._open[reservation.id] = reservation
                 self._last += 1
-                self._due_ms = min(self._due_ms, reservation.expires_ms)
+                heappush(self._due, (reservation.expires_ms, self._last, reservation.id))
             case Settled(reservation_id, tokens, ms):
                 self._settle(reservation_id, tokens, ms)
             case Opened(scope):
                 check_limits(scope.limits)
                 self._accounts[scope.id] = Account(scope)
+            case Leased(scope_id, tokens):
+                self._known(self._accounts, scope_id).lease(tokens)
             case Renewed(reservation_id, expires_ms):
                 old = self._known(self._open, reservation_id)
                 self._open[reservation_id] = Reservation(old.id, old.scopes, old.tokens, old.ms, expires_ms)
+                heappush(self._due, (expires_ms, len(self._entries), reservation_id))
             case Expired(reservation_id):
                 reservation = self._known(self._open, reservation_id)
                 del self._open[reservation_id]
                 self._hold(reservation, -1)
                 self._spend(reservation, reservation.tokens, reservation.ms)
                 self._expired[reservation_id] = reservation
+                self._expiries += 1
         self._entries.append(entry)
 
     def _settle(self, reservation_id: str, tokens: int, ms: int) -> None:

@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("apex_framework.cli.report:report", "Finished runs as something to read: table, markdown, ..."),
     "resume": ("apex_framework.cli.resume:resume", "Go on with an interrupted run."),
     "run": ("apex_framework.cli.run:run", "Run teams on tasks and compare their controllers: the main job."),
+    "slo": ("apex_framework.cli.slo:slo", "Did a run keep its targets? Every number made again from its lines."),
     "suite": ("apex_framework.cli.suite:suite", "Look at sets of tasks: list, show, check."),
     "train": ("apex_framework.cli.train:train", "Teach a controller on a suite's training split."),
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .context import Context
-from .options import base_arm, plugin_settings, setting_options, settings_from
+from .options import base_arm, plugin_settings, say_times, setting_options, settings_from
 
 if TYPE_CHECKING:
     from ..analysis import Gate
@@ -39,6 +39,7 @@ def experiment(context: Context, /, gate: bool, out: Path | None, config_file: P
     from .running import execute, open_folder
 
     settings = settings_from(config_file, **flags)
+    say_times(context, settings)
     statics = [f"{STATIC}{topology}" for topology in settings.topology_set]
     schedules = [f"schedule:{','.join(shapes)}" for shapes in product(settings.topology_set, repeat=3)]
     parts = {

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..errors import ConfigError
+
 if TYPE_CHECKING:
     from ..config import Settings
     from ..episode.arm import Arm
@@ -37,8 +39,28 @@ _ARM = [
     click.option("--dwell", type=int, metavar="STEPS", help="Steps that a topology lasts at least."),
     click.option("--cooldown", type=int, metavar="STEPS", help="Steps without a switch after a switch."),
     click.option("--real-time", is_flag=True, default=None, help="The machine's clock instead of virtual time."),
+    click.option(
+        "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Any setting; see: apex config show."
+    ),
     click.option("--config", "config_file", type=click.Path(path_type=Path), help="A file instead of apex.toml."),
 ]
+
+
+_MOTION = (
+    "message_ttl_s",
+    "handler_deadline_s",
+    "lane_capacity",
+    "lane_bytes",
+    "total_bytes",
+    "dedup_cap",
+    "strict_pair_fifo",
+    "throttle",
+    "relief",
+    "parallel_prepare",
+    "prevalidate",
+    "health_pin",
+)
+"""Settings that an arm takes under the same name."""
 
 
 def setting_options(command: F) -> F:
@@ -63,13 +85,16 @@ def settings_from(config_file: Path | None, defaults: Mapping[str, Any] | None =
     """
     from ..config import load_settings
 
+    for assignment in flags.pop("assignments", ()):
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {assignment}: no '='", "--set NAME=VALUE, see: apex config show")
+        flags[name.strip()] = value.strip()
     found = load_settings(flags, config=config_file)
     own = {name: value for name, value in (defaults or {}).items() if found.origins[name] == "default"}
     settings = found.settings.model_copy(update=own)
     suite, slash, split = settings.suite.partition("/")
     if slash:
-        from ..errors import ConfigError
-
         if split not in ("train", "dev", "test"):
             raise ConfigError(f"suite {suite!r} has no split {split!r}", "known: train, dev, test")
         settings = settings.model_copy(update={"suite": suite, "split": split})
@@ -97,7 +122,18 @@ def base_arm(settings: Settings) -> Arm:
         cooldown=settings.cooldown,
         quiesce_deadline_ms=settings.quiesce_deadline_ms,
         on_busy=settings.on_busy,
+        **{name: getattr(settings, name) for name in _MOTION},
     )
+
+
+def say_times(context: Context, settings: Settings) -> None:
+    """One line on stderr when messages are told to live shorter than a handler may take."""
+    from ..session import check_times
+
+    if {"message_ttl_s", "handler_deadline_s"} & settings.model_fields_set:
+        warning = check_times(settings.message_ttl_s, settings.handler_deadline_s)
+        if warning is not None:
+            context.say(f"warning: {warning}")
 
 
 def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
@@ -111,4 +147,11 @@ def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
         shared["executor"] = settings.executor
     if settings.exporters:
         shared["exporters"] = list(settings.exporters)
+    if settings.hist_buckets is not None:
+        from ..config import read_table
+        from ..telemetry.buckets import checked_buckets
+
+        table = read_table(settings.hist_buckets)
+        found = checked_buckets({k: v for k, (_, v) in table.items()}, {k: place for k, (place, _) in table.items()})
+        shared["hist_buckets"] = {name: list(bounds) for name, bounds in found.items()}
     return shared

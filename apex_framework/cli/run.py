@@ -9,7 +9,7 @@ import click
 
 from ..errors import UnknownNameError
 from .context import Context
-from .options import base_arm, plugin_settings, setting_options, settings_from
+from .options import base_arm, plugin_settings, say_times, setting_options, settings_from
 from .untrained import say_untrained
 
 
@@ -49,6 +49,7 @@ def run(
     from .running import carry_out, open_folder, show_plan
 
     settings = settings_from(config_file, **flags)
+    say_times(context, settings)
     catalog = context.plugins.catalog
     arms = default_arms(settings.controllers, base_arm(settings), baselines=settings.baselines, others=others)
     if policy is not None:

@@ -41,27 +41,43 @@ def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | No
 def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
     """Run what is left of a folder's plan with progress on stderr. Raises BudgetTooSmallError; then a new run is gone."""
     from ..episode.episode import run_episode
+    from .exporting import Exporting
     from .progress import progress_on
 
     plugins = context.plugins
     shared = folder.plan.settings
     executor = plugins.catalog.make("executor", str(shared.get("executor", "local")))
-    exporters = [plugins.catalog.make("exporter", name) for name in shared.get("exporters", ())]
+    try:
+        made = [plugins.catalog.make("exporter", name) for name in shared.get("exporters", ())]
+        exporting = Exporting(made, folder, shared.get("hist_buckets"))
+        exporting.open()
+    except BaseException:
+        if folder.new:
+            folder.discard()
+        else:
+            folder.close()
+        raise
 
     def interrupted() -> None:
         context.say("finishing the episodes in flight (30 s at most); Ctrl-C again stops at once")
 
     with folder, progress_on(context.console, folder, workers) as progress, contextlib.ExitStack() as at_end:
-        for exporter in exporters:
-            at_end.callback(exporter.close)
+        at_end.callback(exporting.close)
 
         def notify(event: Event) -> None:
             progress.take(event)
             plugins.notify(event)
-            for exporter in exporters:
-                exporter.emit(event)
+            exporting.emit(event)
 
-        runner = Runner(folder, executor, run_episode, workers=workers, notify=notify, on_interrupt=interrupted)
+        runner = Runner(
+            folder,
+            executor,
+            run_episode,
+            workers=workers,
+            notify=notify,
+            on_interrupt=interrupted,
+            on_result=exporting.result,
+        )
         try:
             return runner.run()
         except BudgetTooSmallError:

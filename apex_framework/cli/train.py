@@ -12,7 +12,7 @@ import click
 
 from ..errors import ConfigError, RunFolderError
 from .context import Context
-from .options import arm_options, base_arm, plugin_settings, settings_from
+from .options import arm_options, base_arm, plugin_settings, say_times, settings_from
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -66,6 +66,7 @@ def train(
     from ..experiment.train import Trainer, Training
 
     settings = settings_from(config_file, {"split": "train", "episodes": EPISODES}, **flags)
+    say_times(context, settings)
     _require_train(settings, any_split)
     episodes = settings.episodes
     if teacher is None:

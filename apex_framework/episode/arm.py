@@ -39,6 +39,29 @@ class Arm:
     on_busy: str = "migrate"
     """What happens to messages that wait for a busy agent at a switch: ``drain`` or ``migrate``."""
     max_steps: int = 200
+    message_ttl_s: float = 60.0
+    handler_deadline_s: float = 3600.0
+    """Seconds that handling one message may take."""
+    lane_capacity: int = 10_000
+    """Messages in front of one agent."""
+    lane_bytes: int | None = None
+    """Payload bytes in front of one agent; None: no cap."""
+    total_bytes: int | None = None
+    """Payload bytes in front of all agents together; None: no cap."""
+    dedup_cap: int = 50_000
+    """Messages that each receiver remembers, to flag what it has had before; 0: none."""
+    strict_pair_fifo: bool = False
+    """Nothing overtakes between two agents, whatever its class or backoff."""
+    throttle: bool = False
+    """Senders wait when a lane fills, and sustained refusing asks for ``relief``."""
+    relief: str = ""
+    """Topology to ask for under sustained pressure; empty: none."""
+    parallel_prepare: bool = True
+    """Warm-ups of a switch at once, or one after the other."""
+    prevalidate: bool = False
+    """Probe a target before switching to it."""
+    health_pin: bool = False
+    """Pin the topology to chain on evidence of broken promises or a slow controller."""
     free_messages: bool = False
     """Guard 2: every agent hears everything and pays for none of it."""
     online: bool = False

@@ -9,8 +9,9 @@ from ..errors import PluginError
 from ..events import DecisionTaken, SwitchFinished
 from ..interfaces import STAY, Controller, Decision, Observation, Outcome, Transition
 from ..ports import Clock
-from ..runtime import Coordinator, Deferred, Router, SwitchResult
+from ..runtime import Deferred, HealthPin, SwitchResult
 from ..session import Step
+from .motion import Motion
 from .watch import Watch
 
 
@@ -47,35 +48,50 @@ class Deciding:
     _switched: bool = False
     _aborted: bool = False
     _deferred: bool = False
+    _overruns: int = 0
 
     def open(self) -> Decision:
         """Decision 0, before the first message: where to start."""
         return self._decide(self.watch.observe("", None, None, self.headroom()))
 
-    async def after(self, step: Step, coordinator: Coordinator, router: Router) -> None:
+    async def after(self, step: Step, motion: Motion) -> None:
         """Count a step; unless it is the last, decide, and switch if dwell and cooldown allow it.
 
-        A wish that had to wait is carried out as soon as it may, unless a later one replaced it.
+        A wish that had to wait is carried out as soon as it may, unless a later one replaced it. What health
+        or pressure demands comes first.
         """
+        coordinator, router = motion.coordinator, motion.router
         self.watch.stepped(step, router.table.name)
         coordinator.step()
         if step.final:
             return
-        decision = self._decide(self.watch.observe(router.table.name, coordinator, router, self.headroom()))
+        seen = self.machine.monotonic()
+        observation = self.watch.observe(router.table.name, coordinator, router, self.headroom())
+        decision = self._decide(observation, (self.machine.monotonic() - seen) * 1000, motion.pin)
+        wished = self.clock.monotonic()
+        if (forced := await motion.forced()) is not None:
+            self._switched_to(step, forced, (self.clock.monotonic() - wished) * 1000)
+            wished = self.clock.monotonic()
         if decision.action == STAY:
             result: SwitchResult | Deferred | None = await coordinator.apply_deferred()
         else:
             result = await coordinator.request(decision.action)
         if isinstance(result, SwitchResult):
-            self._switched_to(step, result)
+            self._switched_to(step, result, (self.clock.monotonic() - wished) * 1000)
         elif result is not None and result.reason != "active":
             self._deferred = True
 
-    def _decide(self, observation: Observation) -> Decision:
+    def _decide(self, observation: Observation, observe_ms: float = 0.0, pin: HealthPin | None = None) -> Decision:
         """The controller's decision. Raises PluginError when it is no decision or names an unknown topology."""
+        before = self.machine.monotonic()
         self._close(observation, terminal=False, success=False)
         started = self.machine.monotonic()
-        decision = self.controller.decide(observation)
+        if pin is None:
+            decision = self.controller.decide(observation)
+        else:
+            pin.tried(self.watch.overruns > self._overruns)
+            self._overruns = self.watch.overruns
+            decision = pin.timed(lambda: self.controller.decide(observation))
         latency = (self.machine.monotonic() - started) * 1000
         self.latencies_ms.append(latency)
         self._check(decision, observation)
@@ -91,11 +107,13 @@ class Deciding:
                 dict(decision.scores),
                 decision.features,
                 latency,
+                observe_ms,
+                (started - before) * 1000,
             )
         )
         return decision
 
-    def _switched_to(self, step: Step, result: SwitchResult) -> None:
+    def _switched_to(self, step: Step, result: SwitchResult, whole_ms: float) -> None:
         self._switched |= result.ok
         self._aborted |= not result.ok
         self.watch.switches += result.ok
@@ -112,6 +130,7 @@ class Deciding:
                 dict(result.stats.phase_ms),
                 result.stats.migrated,
                 dict(result.stats.dropped_by_reason),
+                whole_ms,
             )
         )
 

@@ -17,23 +17,21 @@ from ..interfaces import (
     EpisodeContext,
     EpisodeJob,
     EpisodeResult,
-    Message,
     Roster,
-    Routes,
-    Ruling,
     Task,
     ToolServer,
-    Topology,
     Workspace,
     infrastructure_failure,
 )
 from ..ports import Clock, Effects, LoopClock, RealEffects, SystemClock, VirtualEffects, derive_seed, rng
-from ..runtime import Coordinator, Router, RouteTable, SwitchEngine
-from ..services import LLMService, ToolService, denial
+from ..services import LLMService, ToolService
 from ..session import Services, Session, SessionEnd, Step
+from ..telemetry.buckets import checked_buckets
 from ..timeloop import run as run_virtual
 from .arm import Arm
 from .deciding import Deciding
+from .metering import EpisodeTelemetry
+from .motion import build_motion
 from .record import Recorder, episode_line, written
 from .watch import Watch
 from .workshop import Workshop, workshop_for
@@ -51,16 +49,6 @@ def run_episode(job: EpisodeJob) -> EpisodeResult:
     return replace(result, record={**result.record, "wall_ms": (clock.monotonic() - started) * 1000})
 
 
-class Everyone:
-    """A topology in which everybody may speak to everybody at once, under another one's name (free broadcast)."""
-
-    def __init__(self, inner: Topology) -> None:
-        self.name = inner.name
-
-    def routes(self, roster: Roster) -> Routes:
-        return Routes({a: tuple(b for b in roster.ids if b != a) for a in roster.ids})
-
-
 class Episode:
     """Everything that lives for one episode."""
 
@@ -72,6 +60,7 @@ class Episode:
         self.watch = Watch(arm.topologies, arm.budget)
         self.recorder = Recorder(arm.name, task.id, job.seed)
         self.ledger = Ledger()
+        self.telemetry = EpisodeTelemetry(checked_buckets(job.run.get("hist_buckets") or {}))
 
     def run(self) -> EpisodeResult:
         """Run to the end and grade."""
@@ -99,6 +88,7 @@ class Episode:
             decision_ms=deciding.latencies_ms,
         )
         kept = self.recorder
+        latency = self.telemetry.attribute(kept.trace, kept.decisions, kept.switches)
         return EpisodeResult(
             self.job.index,
             record,
@@ -108,6 +98,9 @@ class Episode:
             tuple(kept.trace),
             patch,
             tuple(deciding.transitions) if self.job.run.get("transitions") else (),
+            tuple(kept.events),
+            self.telemetry.rows(),
+            latency,
         )
 
     def tags(self, agent: Agent | None = None) -> CallTags:
@@ -117,6 +110,7 @@ class Episode:
 
     def _take(self, event: Event) -> None:
         self.recorder.take(event)
+        self.telemetry.meter(event)
         if isinstance(event, CallSettled | CallDenied):
             self.watch.called(event)
 
@@ -132,10 +126,23 @@ class Episode:
         roster: Roster = team.roster(arm.team_size)
         agents = {a.id: a for a in team.agents(roster, Brief(self.task.issue, self.task.id, self.seed, arm.candidates))}
         services, servers = self._services(guard, clock, effects)
-        router, coordinator = self._runtime(roster, start, clock)
+        motion = build_motion(
+            arm,
+            self.shop.catalog,
+            roster,
+            agents,
+            start,
+            clock=clock,
+            rng=rng(self.seed, "router"),
+            episode_id=self.id,
+            on_event=self._take,
+        )
+        router = motion.router
+        self.telemetry.watch(router)
 
         async def on_step(step: Step) -> None:
-            await deciding.after(step, coordinator, router)
+            self.telemetry.poll()
+            await deciding.after(step, motion)
 
         session = Session(
             self.id,
@@ -148,12 +155,17 @@ class Episode:
             clock,
             self.seed,
             arm.max_steps,
+            arm.handler_deadline_s,
             on_step=on_step,
             on_tool=self.watch.used_tool,
             share_everything=arm.free_messages,
+            on_event=self._take,
         )
+        begun = clock.monotonic()
         try:
             end = await session.run({"kind": "task", "sections": []})
+            ages = motion.probe.cache.ages() if motion.probe is not None else {}
+            self.telemetry.finish(self.ledger, (clock.monotonic() - begun) * 1000, ages)
         finally:
             for server in servers:
                 await server.close()
@@ -182,29 +194,7 @@ class Episode:
             interceptors=interceptors,
             on_event=self._take,
             free_messages=arm.free_messages,
+            machine=SystemClock(),
         )
         tools = ToolService(servers, clock=clock, policies=policies, interceptors=interceptors, on_event=self._take)
         return Services(llm, tools, guard.headroom, interceptors), list(servers.values())
-
-    def _runtime(self, roster: Roster, start: str, clock: Clock) -> tuple[Router, Coordinator]:
-        arm, make = self.arm, self.shop.catalog.make
-        topologies: dict[str, Topology] = {name: make("topology", name) for name in arm.topologies}
-        if arm.free_messages or len(roster.members) == 1:  # alone, every topology is the same
-            topologies = {name: Everyone(topology) for name, topology in topologies.items()}
-        policies = [make("policy", name) for name in arm.policies]
-
-        def rule(message: Message) -> Ruling:
-            denied = denial(policies, message)
-            return Ruling(True) if denied is None else Ruling(False, f"{denied[0]}: {denied[1]}")
-
-        router = Router(
-            RouteTable.compile(topologies[start], roster),
-            lanes=make("lane", arm.lane),
-            transport=make("transport", arm.transport),
-            clock=clock,
-            rng=rng(self.seed, "router"),
-            on_event=self._take,
-            allow=rule if policies else None,
-        )
-        engine = SwitchEngine(router, topologies, clock=clock, deadline_ms=arm.quiesce_deadline_ms, on_busy=arm.on_busy)
-        return router, Coordinator(engine, dwell=arm.dwell, cooldown=arm.cooldown)

@@ -11,7 +11,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..budget import Ledger
-from ..events import CallDenied, CallSettled, DecisionTaken, Event, MessageMoved, SwitchFinished
+from ..events import (
+    CallDenied,
+    CallSettled,
+    DecisionTaken,
+    Event,
+    HealthPinned,
+    LoopStalled,
+    MessageMoved,
+    PressureChanged,
+    SwitchFinished,
+    ToolUsed,
+    TopologyProbed,
+)
 from ..interfaces import EpisodeJob, Task, Verdict, Workspace
 from ..session import SessionEnd
 from .arm import Arm
@@ -29,6 +41,7 @@ class Recorder:
     switches: list[dict[str, Any]] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         """Keep an event where it belongs; kinds that have no file are left out."""
@@ -42,6 +55,8 @@ class Recorder:
             self.calls.append(self._row(event))
         elif isinstance(event, CallDenied):
             self.calls.append({**self._row(event), "status": "denied"})
+        elif isinstance(event, ToolUsed | TopologyProbed | HealthPinned | PressureChanged | LoopStalled):
+            self.events.append(self._row(event))
 
     def _row(self, event: Event, *, keyed: bool = True) -> dict[str, Any]:
         row = asdict(event)

@@ -32,6 +32,8 @@ class Watch:
     calls: int = 0
     denied: int = 0
     denied_tokens: int = 0
+    overruns: int = 0
+    """Calls that cost more than was reserved for them."""
     test_runs: int = 0
     edits: int = 0
     pass_rate: float | None = None
@@ -73,6 +75,7 @@ class Watch:
             self.denied_tokens += event.estimate
         else:
             self.calls += 1
+            self.overruns += event.tokens_in + event.tokens_out > event.reserved
             self.tokens += event.tokens_in + event.tokens_out
             self.message_tokens += min(event.message_tokens, event.tokens_in)
 

@@ -10,6 +10,8 @@ from ..episode.arm import Arm
 from ..errors import ConfigError, MissingExtraError
 
 SINGLE, MANAGER, STATIC = "single", "manager", "static_"
+PINNED = "chain"
+"""Where the health pin brings a team."""
 
 
 def arm_named(name: str, base: Arm) -> Arm:
@@ -62,6 +64,10 @@ def check_names(arm: Arm, catalog: Catalog) -> None:
     """Every name in an arm is a plugin that can be used here. Raises UnknownNameError, MissingExtraError, ConfigError."""
     if len(set(arm.topologies)) != len(arm.topologies):
         raise ConfigError(f"arm {arm.name!r} names a topology twice", "--topology-set star,chain,flat")
+    if arm.relief and arm.relief not in arm.topologies:
+        raise ConfigError(f"relief {arm.relief!r} is not in the topology set", f"one of {', '.join(arm.topologies)}")
+    if arm.health_pin and PINNED not in arm.topologies:
+        raise ConfigError(f"health_pin needs {PINNED!r} in the topology set", f"--topology-set {PINNED},…")
     used = [
         *(("topology", name) for name in arm.topologies),
         ("controller", arm.controller),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,9 +23,9 @@ from .toml import to_toml
 FORMAT = 1
 """Version of the folder's layout, in run.json."""
 EPISODES = "episodes.jsonl"
-SIDE_FILES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl")
+SIDE_FILES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl", "events.jsonl", "metrics/latency_attrib.jsonl")
 """Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
-_OWN_FILES = ("trace.jsonl", "patch.diff")
+_OWN_FILES = ("trace.jsonl", "patch.diff", "metrics.jsonl")
 """Files of one episode."""
 
 
@@ -88,7 +88,8 @@ class RunFolder:
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
         folder = cls(path, plan, FolderLock(path), files=files or SystemFiles())
         try:
-            folder._recover(retry_failed)
+            with folder._writing():
+                folder._recover(retry_failed)
         except BaseException:
             folder._lock.release()
             raise
@@ -120,19 +121,18 @@ class RunFolder:
         arm, task_id, seed = key
         owner = {"arm": arm, "task_id": task_id, "seed": seed}
         home = self.episode_path(key)
-        try:
+        with self._writing():
             home.mkdir(parents=True, exist_ok=True)
             (home / "trace.jsonl").write_bytes(b"".join(to_line(row) for row in result.trace))
             (home / "patch.diff").write_text(result.patch, encoding="utf-8")
-            for name, rows in zip(SIDE_FILES, (result.decisions, result.switches, result.calls), strict=True):
+            (home / "metrics.jsonl").write_bytes(b"".join(to_line(row) for row in result.metrics))
+            sides = (result.decisions, result.switches, result.calls, result.events, result.latency)
+            for name, rows in zip(SIDE_FILES, sides, strict=True):
                 data = b"".join(to_line({**owner, **row}) for row in rows)
                 if data:
+                    (self.path / name).parent.mkdir(exist_ok=True)
                     self._files.append(self.path / name, data, sync=False)
             self._files.append(self.path / EPISODES, to_line(result.record), sync=True)
-        except OSError as error:
-            raise RunFolderError(
-                f"cannot write to {self.path}: {error.strerror}", "free space, then: apex resume"
-            ) from error
         self.records[key] = dict(result.record)
 
     def episode_path(self, key: Key) -> Path:
@@ -141,10 +141,14 @@ class RunFolder:
         return self.path / "episodes" / file_name(arm) / file_name(task_id) / str(seed)
 
     def close(self) -> None:
-        """Cut what an interrupted ``add`` left, put all lines into plan order, give the folder free; idempotent."""
+        """Cut what an interrupted ``add`` left, put all lines into plan order, give the folder free; idempotent.
+
+        Raises RunFolderError when the disk fails; then reopening does the rest.
+        """
         try:
-            self._cut_torn_tails()
-            self._put_in_order()
+            with self._writing():
+                self._cut_torn_tails()
+                self._put_in_order()
         finally:
             self._lock.release()
 
@@ -159,25 +163,40 @@ class RunFolder:
             with contextlib.suppress(OSError):  # what is not empty, or not there, needs no removal
                 for folder in (home, *list(home.parents)[:3]):
                     folder.rmdir()
+        with contextlib.suppress(OSError):
+            (self.path / "metrics").rmdir()
         self._lock.remove()
         if self._made:
             with contextlib.suppress(OSError):  # somebody else put something into it
                 self.path.rmdir()
 
     def finish(self) -> None:
-        """All episodes are there: write predictions, metrics and the manifest."""
+        """All episodes are there: write predictions, metrics and the manifest. Raises RunFolderError."""
+        from .measured import write_measured
         from .summary import write_metrics, write_predictions
 
-        self._put_in_order()
-        write_predictions(self)
-        write_metrics(self)
-        write_manifest(self.path, self._files)
+        with self._writing():
+            self._put_in_order()
+            write_predictions(self)
+            write_metrics(self)
+            write_measured(self)
+            write_manifest(self.path, self._files)
 
     def replace(self, name: str, data: bytes) -> None:
         """Write one file of the folder whole."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         self._files.replace(path, data)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A disk that is full or fails is one line, not a bug."""
+        try:
+            yield
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write to {self.path}: {error.strerror}", "free space, then: apex resume"
+            ) from error
 
     def _cut_torn_tails(self) -> None:
         for name in (EPISODES, *SIDE_FILES):

@@ -10,8 +10,8 @@ from ..ports import Files
 
 DONE = "DONE"
 """Name of the manifest; its presence says that the run is complete."""
-_FREE = ("report",)
-"""Folders that are made again from the rest, and so are not part of it."""
+_FREE = ("report", "export")
+"""Folders that are not part of it: one is made again from the rest, one is the exporters' own."""
 
 
 def write_manifest(folder: Path, files: Files) -> None:

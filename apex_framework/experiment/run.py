@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from ..errors import BudgetTooSmallError
-from ..events import CallDenied, DecisionTaken, EpisodeFinished, EpisodeStarted, Event, RunFinished, SwitchFinished
+from ..events import EpisodeFinished, EpisodeStarted, Event, RunFinished
 from ..interfaces import EpisodeJob, EpisodeResult, Executor
+from ..telemetry.meters import event_of
 from .artifacts import RunFolder
 from .interruption import Interruption
 from .lines import key_of
@@ -55,8 +55,12 @@ class Runner:
         workers: int = 1,
         notify: Callable[[Event], None] = lambda event: None,
         on_interrupt: Callable[[], None] = lambda: None,
+        on_result: Callable[[EpisodeResult], None] = lambda result: None,
     ) -> None:
-        """``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode."""
+        """``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode.
+
+        ``on_result`` gets each result once it is durable.
+        """
         self._folder = folder
         self._tasks = {task.id: task for task in folder.plan.tasks}
         self._executor = executor
@@ -64,6 +68,7 @@ class Runner:
         self._workers = workers
         self._notify = notify
         self._on_interrupt = on_interrupt
+        self._on_result = on_result
 
     def run(self) -> RunOutcome:
         """Run what is not finished yet, then close the folder's books if all is there.
@@ -119,6 +124,7 @@ class Runner:
         for event in _events(result, episode):
             self._notify(event)
         self._notify(EpisodeFinished(episode, result.record))
+        self._on_result(result)
         self._require_calls(str(result.record["arm"]))
 
     def _require_calls(self, arm: str) -> None:
@@ -140,11 +146,16 @@ def _episode_id(arm: str, task_id: str, seed: int) -> str:
 def _events(result: EpisodeResult, episode: str) -> Iterator[Event]:
     """What a worker recorded, as the events that it was; rows of another shape are no events."""
     denied = [row for row in result.calls if row.get("status") == "denied"]
-    for kind, rows in ((DecisionTaken, result.decisions), (SwitchFinished, result.switches), (CallDenied, denied)):
-        names = {field.name for field in fields(kind)} - {"episode_id"}
+    settled = [row for row in result.calls if row.get("status") != "denied"]
+    told = (
+        ("DecisionTaken", result.decisions),
+        ("SwitchFinished", result.switches),
+        ("CallSettled", settled),
+        ("CallDenied", denied),
+        ("", result.events),
+    )
+    for kind, rows in told:
         for row in rows:
-            values: dict[str, Any] = {name: row[name] for name in names & set(row)}
-            try:
-                yield kind(episode_id=episode, **values)
-            except TypeError:
-                continue
+            event = event_of({**row, "event": kind} if kind else row, episode)
+            if event is not None:
+                yield event

@@ -1,6 +1,6 @@
 """What a plugin implements: per file one Protocol of at most five methods, with its frozen dataclasses."""
 
-from .budget import BudgetScope, CallTags, Denied, Limits, Refills
+from .budget import MOST_TOKENS, BudgetScope, CallTags, Denied, Limits, Refills, Tranche, ceiling
 from .controller import (
     STAY,
     Checkpoint,
@@ -13,17 +13,34 @@ from .controller import (
     Transition,
 )
 from .executor import EpisodeJob, EpisodeResult, Executor, infrastructure_failure
-from .exporter import Exporter
+from .exporter import Exporter, MetricSample, OpensInRun, TakesMetrics
 from .interceptor import Intercepted, Interceptor, Point
 from .lane import Lane, LaneDiscipline
-from .llm import Chunk, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Streams, Warms
+from .llm import (
+    ChecksHealth,
+    Chunk,
+    CountsRequests,
+    CountsTokens,
+    Health,
+    Identifies,
+    LLMBackend,
+    LLMCapabilities,
+    LLMRequest,
+    LLMResult,
+    LLMStatus,
+    LoadsTokenizer,
+    ModelIdentity,
+    Streams,
+    Tokenizer,
+    Warms,
+)
 from .message import BROADCAST, MAX_PAYLOAD_BYTES, AgentID, DeadReason, Epoch, Message, MessagePriority, RouteResult
 from .policy import ModelCall, Policy, Ruling, Subject
 from .report import Report
 from .sandbox import Confinement, Level, Sandbox, SandboxStatus
 from .store import BlobInfo, BlobStore
 from .suite import Task, TaskSuite, Verdict
-from .team import Agent, AgentContext, Brief, Snapshots, Team
+from .team import Agent, AgentContext, Brief, Pings, Snapshots, Team
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .topology import Member, Roster, Routes, Topology
 from .transport import Carrier, Codec, Inheritable, Transport
@@ -32,6 +49,7 @@ from .workspace import Diffs, RunsTests, TestOutcome, TestReport, Workspace, Wor
 __all__ = [
     "BROADCAST",
     "MAX_PAYLOAD_BYTES",
+    "MOST_TOKENS",
     "STAY",
     "Agent",
     "AgentContext",
@@ -44,10 +62,13 @@ __all__ = [
     "Capability",
     "Carrier",
     "Checkpoint",
+    "ChecksHealth",
     "Chunk",
     "Codec",
     "Confinement",
     "Controller",
+    "CountsRequests",
+    "CountsTokens",
     "DeadReason",
     "Decision",
     "Denied",
@@ -58,6 +79,8 @@ __all__ = [
     "Epoch",
     "Executor",
     "Exporter",
+    "Health",
+    "Identifies",
     "Inheritable",
     "Intercepted",
     "Interceptor",
@@ -70,12 +93,17 @@ __all__ = [
     "LaneDiscipline",
     "Level",
     "Limits",
+    "LoadsTokenizer",
     "Member",
     "Message",
     "MessagePriority",
+    "MetricSample",
     "ModelCall",
+    "ModelIdentity",
     "Observation",
+    "OpensInRun",
     "Outcome",
+    "Pings",
     "Point",
     "Policy",
     "Refills",
@@ -90,22 +118,26 @@ __all__ = [
     "Snapshots",
     "Streams",
     "Subject",
+    "TakesMetrics",
     "Task",
     "TaskSuite",
     "Team",
     "TestOutcome",
     "TestReport",
+    "Tokenizer",
     "ToolCall",
     "ToolResult",
     "ToolServer",
     "ToolSpec",
     "Topology",
     "Trainable",
+    "Tranche",
     "Transition",
     "Transport",
     "Verdict",
     "Warms",
     "Workspace",
     "WorkspaceProvider",
+    "ceiling",
     "infrastructure_failure",
 ]

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
+
+from ..errors import ConfigError
+
+MOST_TOKENS: Final = 10**12
+"""A ceiling above this, in tokens or milliseconds, is a mistake."""
+
+
+def ceiling(value: object, what: str, *, least: int = 0) -> int:
+    """``value``, a ceiling that somebody set. Raises ConfigError unless it is an integer from ``least`` to MOST_TOKENS.
+
+    Nothing is no number and no ceiling at all: None, NaN, infinity, a float, a bool and a text are refused.
+    """
+    if type(value) is not int or not least <= value <= MOST_TOKENS:
+        remedy = "leave it out where nothing is to be bounded" if value is None else "write digits only"
+        raise ConfigError(f"{what} must be an integer from {least} to {MOST_TOKENS}, not {value!r}", remedy)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +65,40 @@ class BudgetScope(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Tranche:
+    """The part of a shared ceiling that one holder may spend without asking anybody."""
+
+    leased: int
+    """Tokens leased to this holder so far, spent ones included: a total, so an answer that was lost is in the next."""
+    free: int
+    """Tokens that nobody had leased or spent, just afterwards."""
+
+
 @runtime_checkable
 class Refills(Protocol):
-    """Optional ability of a scope: it holds a tranche of a larger, shared ceiling and can draw more."""
+    """Optional ability of a scope: it holds a tranche of a ceiling that it shares with other processes.
 
-    async def refill(self, key: str, tokens: int) -> int:
-        """Lease about ``tokens`` more for an instance, off the hot path; returns what was granted."""
+    Its ``limits`` name the whole ceiling. All three methods may block, for seconds at most: the guard calls them off
+    the event loop. They raise ApexError when the ceiling cannot be reached; a call is then denied.
+    """
+
+    def check(self) -> None:
+        """Raise, before any work begins, what would make every refill fail."""
+        ...
+
+    def refill(self, key: str, tokens: int) -> Tranche:
+        """Lease at least ``tokens`` more for an instance, or, where so many are not left, none.
+
+        What was leased counts as spent for everybody else, at once and durably.
+        """
+        ...
+
+    def hand_back(self, key: str, used: int) -> None:
+        """This holder is done with an instance, of which it has spent ``used``: the rest is free again.
+
+        More than was leased is counted in full. Once per holder and instance; again, it changes nothing.
+        """
         ...
 
 

@@ -34,6 +34,12 @@ class EpisodeResult:
     patch: str = ""
     transitions: tuple[Any, ...] = ()
     """Controller transitions in order, for training; picklable, never written to disk."""
+    events: tuple[Mapping[str, Any], ...] = ()
+    """Events of health, pressure and tools, which have no column elsewhere."""
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    """The episode's metrics, as lines."""
+    latency: tuple[Mapping[str, Any], ...] = ()
+    """Where time went: messages (sampled), decisions, switches."""
 
 
 def infrastructure_failure(job: EpisodeJob, reason: str) -> EpisodeResult:

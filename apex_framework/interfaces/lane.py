@@ -11,10 +11,18 @@ from .message import Message, RouteResult
 
 @runtime_checkable
 class Lane(Protocol):
-    """One receiver's waiting messages of one epoch. Synchronous; called on the hot path."""
+    """One receiver's waiting messages of one epoch. Synchronous; called on the hot path.
+
+    It decides who is admitted and who is served next. Messages of one sender and one priority keep their order;
+    none waits for ever behind others. The router keeps its own account of what waits: a lane that raises, loses,
+    invents or repeats a message is named in a PluginError, and a plain queue takes its place.
+    """
 
     def offer(self, message: Message) -> RouteResult:
-        """Admit a new message, or refuse it: FULL or WRED. Refusing leaves no trace."""
+        """Admit a new message, whatever its priority, or refuse it: FULL or WRED. Refusing leaves no trace.
+
+        The router asks only while fewer than ``capacity`` messages wait.
+        """
         ...
 
     def restore(self, message: Message) -> None:

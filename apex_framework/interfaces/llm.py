@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -44,6 +44,8 @@ class LLMResult:
     error: str = ""
     latency_ms: float = 0.0
     """Declared (deterministic backends) or measured duration of the call."""
+    failure: str = ""
+    """The ``Failure`` of a call that did not end well, where it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,15 @@ class LLMCapabilities:
     """True when the same request always gives the same answer and declared latency."""
     is_llm: bool = True
     """False for scripted and rule-based backends; reports say so."""
+    seeded: bool = False
+    """Honours temperature 0 and the seed, so that an answer repeats but for what batching and hardware change."""
+    exact_counts: bool = True
+    """False when ``count_tokens`` only estimates, because the model's tokenizer is not at hand."""
+
+    @property
+    def determinism(self) -> str:
+        """``exact``, ``seeded`` or ``none``."""
+        return "exact" if self.deterministic else "seeded" if self.seeded else "none"
 
 
 @runtime_checkable
@@ -68,7 +79,7 @@ class LLMBackend(Protocol):
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text by the model's own tokenizer; must not block for long."""
+        """Tokens of a text by the model's own tokenizer, or an estimate (``exact_counts``); must not block for long."""
         ...
 
     async def generate(self, request: LLMRequest) -> LLMResult:
@@ -82,7 +93,10 @@ class LLMBackend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a streamed answer; the last one carries the result."""
+    """A piece of a streamed answer; the last one carries the result. A server's keep-alive is no chunk.
+
+    Without text and without result it is no data: it holds up no deadline.
+    """
 
     text: str
     result: LLMResult | None = None
@@ -103,4 +117,82 @@ class Warms(Protocol):
 
     async def warm(self) -> None:
         """Load, connect or compile what the first call would otherwise pay for."""
+        ...
+
+
+# --- optional abilities of a backend, beside Streams and Warms ---
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a backend is: whether it could answer now, why not, and the version of what answers."""
+
+    ok: bool
+    detail: str = ""
+    version: str = ""
+
+
+@runtime_checkable
+class ChecksHealth(Protocol):
+    """Optional ability: say how it is, without a model call."""
+
+    async def health(self) -> Health:
+        """Look, in seconds at most; what is wrong is an answer, not an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model answers; empty or 0 where that is not known. Digests are ``sha256:...`` or what the server calls them."""
+
+    model_id: str
+    model_digest: str = ""
+    tokenizer_digest: str = ""
+    context_tokens: int = 0
+    quantisation: str = ""
+    server: str = ""
+    """Name and version of what serves it."""
+
+
+@runtime_checkable
+class Identifies(Protocol):
+    """Optional ability: name exactly what answers, for the record of a run."""
+
+    async def identity(self) -> ModelIdentity:
+        """Constant while the backend is open. Raises BackendError when it cannot be found out."""
+        ...
+
+
+@runtime_checkable
+class CountsRequests(Protocol):
+    """Optional ability: count a whole prompt as the model will see it, chat template included."""
+
+    def count_request(self, request: LLMRequest) -> int:
+        """Tokens of system and prompt within their template; must not block for long."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """Optional ability: the server counts, for backends without ``exact_counts``."""
+
+    async def count_batch(self, texts: Sequence[str]) -> Sequence[int]:
+        """Tokens of each text by the server's tokenizer. Raises BackendError."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Counts tokens as a model does; may be used from several threads."""
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        ...
+
+
+@runtime_checkable
+class LoadsTokenizer(Protocol):
+    """Optional ability: the model's tokenizer can be loaded here, for backends without ``exact_counts``."""
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Load it, e.g. from a tokenizer file or a GGUF vocabulary. Blocks; called once, off the loop. Raises BackendError."""
         ...

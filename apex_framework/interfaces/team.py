@@ -93,6 +93,15 @@ class Snapshots(Protocol):
 
 
 @runtime_checkable
+class Pings(Protocol):
+    """Optional ability of an agent: it can be asked whether it is well, also while it handles a message."""
+
+    async def ping(self) -> None:
+        """Return soon when able to work, raise otherwise. Asked before a switch, under a limit of milliseconds."""
+        ...
+
+
+@runtime_checkable
 class Team(Protocol):
     """Who works together, with which tools."""
 

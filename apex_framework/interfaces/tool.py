@@ -18,6 +18,8 @@ class ToolSpec:
     schema: Mapping[str, Any]
     read_only: bool = True
     destructive: bool = False
+    idempotent: bool = False
+    """True when the same call, made twice, has the effect of one: a durable session may then repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class ToolCall:
     arguments: Mapping[str, Any]
     capability: Capability
     deadline_s: float = 120.0
+    key: str = ""
+    """Names this call in a durable session: whoever sees a key twice sees one call made twice. Empty elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,42 @@
 
 from .coordinator import Coordinator, Deferred
 from .envelope import Envelope
+from .health import AgentHealth, HealthCache, ProbeResult, TopologyHealthProbe
+from .journal import Journal, JournalSwitchLog, SwitchState, recovered_switch
 from .mailbox import Lease
+from .pinning import HealthPin
+from .pressure import RetryBudget, Throttle
 from .record import RouterStats
 from .router import Router
 from .routes import Hop, Plan, RouteTable
-from .switch import CommitRecord, SwitchEngine, SwitchResult, SwitchStats
+from .switch import AbortReason, SwitchEngine, SwitchResult, SwitchStats
+from .switchlog import SwitchLog, SwitchRecord
 
 __all__ = [
-    "CommitRecord",
+    "AbortReason",
+    "AgentHealth",
     "Coordinator",
     "Deferred",
     "Envelope",
+    "HealthCache",
+    "HealthPin",
     "Hop",
+    "Journal",
+    "JournalSwitchLog",
     "Lease",
     "Plan",
+    "ProbeResult",
+    "RetryBudget",
     "RouteTable",
     "Router",
     "RouterStats",
     "SwitchEngine",
+    "SwitchLog",
+    "SwitchRecord",
     "SwitchResult",
+    "SwitchState",
     "SwitchStats",
+    "Throttle",
+    "TopologyHealthProbe",
+    "recovered_switch",
 ]

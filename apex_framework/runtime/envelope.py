@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ..interfaces.message import AgentID, Epoch, Message
+from .record import Tally
 from .routes import Hop
 
 NOWHERE: Final = Hop(AgentID(""), (), False)
+NOBODYS: Final = Tally()
+new: Final = object.__new__
 
 
 @dataclass(slots=True)
@@ -27,6 +30,8 @@ class Envelope(Message):
     """Number of this hop, unique within the router."""
     order: int = 0
     """Place in the order of arrival at the router; a hop that is routed anew keeps it."""
+    tally: Tally = field(default=NOBODYS, repr=False, compare=False)
+    """The router's counters of its service class."""
 
     @property
     def holder(self) -> AgentID:
@@ -49,10 +54,11 @@ def stamp(
     size: int,
     number: int,
     order: int,
+    tally: Tally,
 ) -> Envelope:
     """A fresh envelope for one hop of a message."""
     # Field by field: the generated __init__ with its keywords takes twice as long, and this is the hot path.
-    envelope = Envelope.__new__(Envelope)
+    envelope = new(Envelope)
     envelope.episode_id = source.episode_id
     envelope.msg_id = source.msg_id
     envelope.sender = source.sender
@@ -75,4 +81,5 @@ def stamp(
     envelope.size = size
     envelope.number = number
     envelope.order = order
+    envelope.tally = tally
     return envelope

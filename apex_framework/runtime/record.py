@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ..events import MessageMoved
-from ..interfaces.message import DeadReason, Message, RouteResult
+from ..interfaces.message import DeadReason, Message, MessagePriority, RouteResult
 
 DEAD_LETTERS_KEPT = 1000
+OTHER = "other"
+"""Under this name the messages of no known class are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassStats:
+    """Hops of one service class; ``admitted == acked + dead + waiting + leased + backoff`` for each."""
+
+    admitted: int
+    acked: int
+    dead: int
+    refused: int
+    """Never admitted."""
+    waiting: int
+    """In lanes and at the epoch gate."""
+    leased: int
+    backoff: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +55,21 @@ class RouterStats:
     forwarded: int
     """Hops that began at a relay."""
     redelivered: int
-    """Deliveries of messages that had been delivered before."""
+    """Deliveries of messages that had been delivered before, or that were flagged as duplicates."""
+    duplicates: int = 0
+    """Deliveries that the receiver's dedup store flagged."""
+    late: int = 0
+    """Acks, nacks and renewals of leases that had ended, or that this router never gave."""
+    throttled: int = 0
+    """Messages whose sender was made to wait."""
+    postponed: int = 0
+    """Retries put off for lack of retry budget."""
+    held: int = 0
+    """Of those waiting: at the epoch gate."""
+    classes: Mapping[str, ClassStats] = field(default_factory=dict)
+    """By service class: final, draft, critic, and ``other`` where there was one."""
+    lanes: Mapping[str, float] = field(default_factory=dict)
+    """By receiver: share of its lane's capacity that is taken; above 1 after a migration."""
 
     @property
     def balanced(self) -> bool:
@@ -46,34 +77,70 @@ class RouterStats:
         return self.admitted == self.acked + sum(self.dead.values()) + self.waiting + self.leased + self.backoff
 
 
+class Tally:
+    """Running counters of one service class."""
+
+    __slots__ = ("acked", "admitted", "dead", "refused")
+
+    def __init__(self) -> None:
+        self.admitted = self.acked = self.dead = self.refused = 0
+
+
 class Record:
     """Running counters of one router, and its only way to tell anybody."""
 
     __slots__ = (
-        "acked",
-        "admitted",
         "bytes",
         "dead",
         "dead_letters",
+        "duplicates",
         "fanout_cut",
         "forwarded",
         "hops",
+        "late",
         "listener",
         "migrated",
         "now",
+        "other",
+        "postponed",
         "redelivered",
         "refused",
+        "tallies",
+        "throttled",
     )
 
     def __init__(self, now: Callable[[], float], listener: Callable[[MessageMoved], None] | None) -> None:
         self.now = now
         self.listener = listener
-        self.hops = 0
-        self.admitted = self.acked = self.bytes = self.fanout_cut = 0
-        self.migrated = self.forwarded = self.redelivered = 0
+        self.hops = self.bytes = self.fanout_cut = self.migrated = self.forwarded = self.redelivered = 0
+        self.duplicates = self.late = self.throttled = self.postponed = 0
         self.dead: Counter[DeadReason] = Counter()
         self.refused: Counter[RouteResult] = Counter()
         self.dead_letters: deque[Message] = deque(maxlen=DEAD_LETTERS_KEPT)
+        self.tallies: dict[str, Tally] = {priority: Tally() for priority in MessagePriority}
+        self.other = Tally()
+
+    @property
+    def admitted(self) -> int:
+        """Hops ever admitted."""
+        return sum(tally.admitted for tally in self.tallies.values()) + self.other.admitted
+
+    @property
+    def acked(self) -> int:
+        """Hops acknowledged."""
+        return sum(tally.acked for tally in self.tallies.values()) + self.other.acked
+
+    @property
+    def open(self) -> int:
+        """Hops admitted that have not ended."""
+        return sum(t.admitted - t.acked - t.dead for t in (*self.tallies.values(), self.other))
+
+    def tally(self, message: Message) -> Tally:
+        """The counters of a message's class."""
+        try:
+            return self.tallies[message.priority]
+        except (KeyError, TypeError):
+            return self.other
 
     def tell(
         self,
@@ -102,6 +169,7 @@ class Record:
                 size,
                 reason,
                 getattr(message, "number", 0) if hop is None else hop,
+                str(message.priority),
             )
             self.listener(event)
 
@@ -110,6 +178,7 @@ class Record:
     ) -> RouteResult:
         """Count hops that are not admitted; returns ``result``."""
         self.refused[result] += hops
+        self.tally(message).refused += hops
         self.tell("refused", message, receiver, size, reason or result.value)
         return result
 
@@ -124,23 +193,47 @@ class Record:
     ) -> None:
         """An admitted message ends as a dead letter."""
         self.dead[reason] += 1
+        self.tally(message).dead += 1
         message.drop_reason = reason.value
         self.dead_letters.append(message)
         self.tell("dead", message, receiver, size, reason.value, holder, hop)
 
-    def stats(self, waiting: int, leased: int, backoff: int) -> RouterStats:
-        """The counters, with what is open now."""
+    def stats(
+        self, held: int, waiting: int, leased: Iterable[Message], backoff: Iterable[Message], lanes: Mapping[str, float]
+    ) -> RouterStats:
+        """The counters, with what is open now; ``waiting`` are those in lanes, ``held`` those at the gate."""
+        in_hands, in_backoff = Counter(map(self.tally, leased)), Counter(map(self.tally, backoff))
+        classes = {}
+        for name, tally in (*self.tallies.items(), (OTHER, self.other)):
+            if tally.admitted or tally.refused or name != OTHER:
+                active = in_hands[tally] + in_backoff[tally]
+                classes[str(name)] = ClassStats(
+                    tally.admitted,
+                    tally.acked,
+                    tally.dead,
+                    tally.refused,
+                    tally.admitted - tally.acked - tally.dead - active,
+                    in_hands[tally],
+                    in_backoff[tally],
+                )
         return RouterStats(
             admitted=self.admitted,
             acked=self.acked,
             dead={reason.value: n for reason, n in self.dead.items()},
-            waiting=waiting,
-            leased=leased,
-            backoff=backoff,
+            waiting=held + waiting,
+            leased=in_hands.total(),
+            backoff=in_backoff.total(),
             refused={result.value: n for result, n in self.refused.items()},
             bytes=self.bytes,
             fanout_cut=self.fanout_cut,
             migrated=self.migrated,
             forwarded=self.forwarded,
             redelivered=self.redelivered,
+            duplicates=self.duplicates,
+            late=self.late,
+            throttled=self.throttled,
+            postponed=self.postponed,
+            held=held,
+            classes=classes,
+            lanes=lanes,
         )

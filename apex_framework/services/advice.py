@@ -1,9 +1,15 @@
-"""What may stand around and in the way of a call: interceptors in their declared order, policies one by one."""
+"""What may stand around and in the way of a call: interceptors in their declared order, policies one by one.
+
+And the line between what a plugin raises and what the process is told: ``is_interrupt``.
+"""
 
 from __future__ import annotations
 
 import logging
+import opcode
+import signal
 from collections.abc import Awaitable, Callable, Sequence
+from types import CodeType
 from typing import Any
 
 from ..errors import RuntimeFault
@@ -42,7 +48,9 @@ def denial(policies: Sequence[Policy], subject: Subject) -> tuple[str, str] | No
     for policy in policies:
         try:
             ruling: object = policy.check(subject)
-        except Exception:  # noqa: BLE001 - a plugin's edge: a rule that cannot judge must not let pass
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             _log.exception("policy %r failed; denied", policy.name)
             return policy.name, "policy_error"
         if not isinstance(ruling, Ruling):
@@ -51,3 +59,34 @@ def denial(policies: Sequence[Policy], subject: Subject) -> tuple[str, str] | No
         if ruling.allow is not True:
             return policy.name, ruling.reason or "denied"
     return None
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether a KeyboardInterrupt or SystemExit comes from outside the process, not from the code that was at work.
+
+    It does when a signal handler is in its traceback, or when the interpreter put a KeyboardInterrupt where
+    nobody said ``raise``. In doubt it does: Ctrl-C must work.
+    """
+    if not isinstance(error, KeyboardInterrupt | SystemExit):
+        return False
+    handlers = _handlers()
+    code, at, trace = None, -1, error.__traceback__
+    while trace is not None:
+        code, at, trace = trace.tb_frame.f_code, trace.tb_lasti, trace.tb_next
+        if code in handlers:
+            return True
+    if isinstance(error, SystemExit):
+        return False
+    return code is None or code.co_code[at] != opcode.opmap["RAISE_VARARGS"]
+
+
+def _handlers() -> set[CodeType]:
+    """Code of the signal handlers that are written in Python."""
+    found = set()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        handler: Any = signal.getsignal(number)
+        handler = getattr(handler, "func", handler)  # a partial
+        handler = getattr(handler, "__func__", handler)  # a bound method
+        if isinstance(code := getattr(handler, "__code__", None), CodeType):
+            found.add(code)
+    return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..budget import Estimate, Grant, Guard, estimate
+from ..budget import Estimate, Grant, Guard, Ledger, estimate
 from ..budget.estimates import count
 from ..errors import ApexError, BackendError, ConfigError
 from ..events import CallDenied, CallSettled, Event
@@ -39,6 +39,7 @@ class _Call:
     request: LLMRequest
     estimate: Estimate
     message_tokens: int
+    tokenize_ms: float
     grant: Grant
     in_flight: bool = False
     answered: bool = False
@@ -53,7 +54,7 @@ class LLMService:
 
     A reservation is kept alive while its call is. With ``free_messages`` the part of a prompt that came from
     other agents is neither reserved nor charged. The declared latency of a deterministic backend passes on
-    the event loop's clock. Raises ConfigError for an empty mapping of backends.
+    the event loop's clock. With a ``machine`` clock, events tell how long counting tokens took. Raises ConfigError for an empty mapping of backends.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LLMService:
         retries: int = 2,
         deadline_s: float = 60.0,
         free_messages: bool = False,
+        machine: Clock | None = None,
     ) -> None:
         if not backends:
             raise ConfigError("no backend for any role")
@@ -81,6 +83,9 @@ class LLMService:
         self._deadline_s = deadline_s
         self._free_messages = free_messages
         self._ids = Ids("c")
+        self.before_call: Callable[[], Awaitable[None]] | None = None
+        """Awaited when a call is reserved and about to be made: what it follows from must be on disk by then."""
+        self._machine = machine
 
     async def ask(
         self,
@@ -117,6 +122,11 @@ class LLMService:
             return _failed(TypeError(f"an interceptor answered {type(answer).__name__}"))
         return answer
 
+    @property
+    def ledger(self) -> Ledger:
+        """Where calls are reserved and settled."""
+        return self._guard.ledger
+
     def headroom(self, tags: CallTags) -> dict[str, float]:
         """Scope name -> share of its tokens that such a call could still reserve, in [0, 1]."""
         return self._guard.headroom(tags)
@@ -129,7 +139,9 @@ class LLMService:
     async def _admit(
         self, tags: CallTags, purpose: str, backend: LLMBackend, request: LLMRequest, heard: str
     ) -> LLMResult | Denied:
+        started = self._machine.monotonic() if self._machine is not None else 0.0
         need = estimate(backend, request)
+        tokenize_ms = (self._machine.monotonic() - started) * 1000 if self._machine is not None else 0.0
         message_tokens = min(count(backend, heard), need.prompt_tokens) if heard else 0
         if self._free_messages:
             need = Estimate(need.prompt_tokens - message_tokens, need.max_tokens)
@@ -140,7 +152,7 @@ class LLMService:
         grant = self._guard.reserve(tags, need.prompt_tokens, limit_ms, max_tokens=need.max_tokens)
         if isinstance(grant, Denied):
             return self._denied(tags, purpose, grant)
-        return await self._run(_Call(tags, purpose, backend, request, need, message_tokens, grant))
+        return await self._run(_Call(tags, purpose, backend, request, need, message_tokens, tokenize_ms, grant))
 
     def _denied(self, tags: CallTags, purpose: str, denied: Denied) -> Denied:
         self._on_event(
@@ -181,6 +193,8 @@ class LLMService:
         for attempt in range(self._retries + 1):
             if attempt:
                 await asyncio.sleep(jitter.uniform(0, min(BACKOFF_MAX_S, BACKOFF_S * 2**attempt)))
+            if self.before_call is not None:
+                await self.before_call()
             call.in_flight = True
             try:
                 result: object = await call.backend.generate(call.request)
@@ -222,6 +236,8 @@ class LLMService:
                 cost.tokens_in,
                 cost.tokens_out,
                 heard,
+                call.estimate.prompt_tokens,
+                call.tokenize_ms,
             )
         )
 

@@ -53,6 +53,11 @@ class ToolService:
                     raise ConfigError(f"tool {spec.name!r} of server {name!r} exists already")
                 self._tools[spec.name] = (server, spec)
 
+    def spec(self, tool: str) -> ToolSpec | None:
+        """What is known of a tool; None when there is none of this name."""
+        found = self._tools.get(tool)
+        return found[1] if found is not None else None
+
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Every tool there is, in order of servers."""
@@ -66,10 +71,11 @@ class ToolService:
         deadline_s: float = 120.0,
         *,
         episode_id: str = "",
+        key: str = "",
     ) -> ToolResult:
-        """One call within a capability. Never raises but for cancellation."""
+        """One call within a capability; ``key`` names it to its server. Never raises but for cancellation."""
         started = self._clock.monotonic()
-        call = ToolCall(tool, arguments, capability, deadline_s)
+        call = ToolCall(tool, arguments, capability, deadline_s, key)
         passing = Intercepted(Point.TOOL_CALL, call, capability.agent_id, capability.role, episode_id)
         try:
             answer: object = await chain(self._interceptors, passing, self._admit)

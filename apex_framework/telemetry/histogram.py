@@ -15,13 +15,16 @@ TOKENS = (10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_0
 class Histogram:
     """Counts per bucket; a value belongs to the first bucket whose upper bound is not below it."""
 
+    __slots__ = ("bounds", "counts", "largest", "smallest", "total")
+
     def __init__(self, bounds: Sequence[float] = LATENCY_MS) -> None:
         if list(bounds) != sorted(set(bounds)) or not bounds:
             raise ValueError("bounds must be increasing")
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
-        self.largest = 0.0
+        self.smallest = self.largest = 0.0
+        """Extremes of the values so far; 0 before the first."""
 
     @property
     def count(self) -> int:
@@ -30,9 +33,22 @@ class Histogram:
 
     def add(self, value: float) -> None:
         """Take one value."""
+        first = not any(self.counts)
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
-        self.largest = max(self.largest, value)
+        self.smallest = value if first else min(self.smallest, value)
+        self.largest = value if first else max(self.largest, value)
+
+    def merge(self, other: Histogram) -> None:
+        """Take all values of another one. Raises ValueError when its buckets are others."""
+        if other.bounds != self.bounds:
+            raise ValueError("histograms with different buckets cannot be merged")
+        if other.count:
+            empty = not self.count
+            self.smallest = other.smallest if empty else min(self.smallest, other.smallest)
+            self.largest = other.largest if empty else max(self.largest, other.largest)
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
 
     def quantile(self, share: float) -> float:
         """Upper bound of the bucket that holds the quantile, at most the largest value; 0 when empty."""

@@ -30,15 +30,17 @@ class _Travel:
 
 @dataclass
 class HistoryChecker:
-    """Pass it as ``on_event`` to a router with first-in-first-out lanes; call ``finish`` at the end.
+    """Pass it as ``on_event`` to a router; call ``finish`` at the end.
 
     ``early`` counts deliveries of epoch N+1 while a message of epoch N waits (I2); ``reordered`` first
-    deliveries out of the order of sending per (holder, receiver, epoch); ``lost`` admitted messages
-    with no end, or whose audience was not served although none of their hops died or was refused;
+    deliveries out of the order of sending per (holder, receiver, priority, epoch), and with ``strict_pairs``
+    any delivery out of that order per (holder, receiver, epoch); ``lost`` admitted messages with no end, or whose audience was not served although none of their hops died or was refused;
     ``phantom`` deliveries and ends of what was never there.
     """
 
     roster: Roster
+    strict_pairs: bool = False
+    """Whether the router keeps the order of pairs strictly: over priorities and retries."""
     violations: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
     delivered: int = 0
@@ -53,7 +55,7 @@ class HistoryChecker:
         self._waiting: dict[int, _Waiting] = {}
         self._in_hands: dict[int, _Waiting] = {}
         self._per_epoch: Counter[int] = Counter()
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        self._last: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._uprooted: tuple[str, str] | None = None
         self._latest = ""
 
@@ -139,8 +141,8 @@ class HistoryChecker:
             return
         if any(epoch < event.epoch for epoch in self._per_epoch):
             self._blame("early", f"{event.msg_id} of epoch {event.epoch} while {dict(self._per_epoch)} wait")
-        if not copy.retried:
-            pair = (event.holder, event.receiver)
+        if self.strict_pairs or not copy.retried:
+            pair = (event.holder, event.receiver, "" if self.strict_pairs else event.priority)
             epoch, last = self._last.get(pair, (-1, 0))
             if epoch == event.epoch and copy.order < last:
                 self._blame("reordered", f"{event.msg_id} {pair} of epoch {epoch}")
@@ -171,7 +173,8 @@ class HistoryChecker:
             self._wait(event.hop, _Waiting(event.epoch, copy.order, copy.retried))
         else:
             self._travel(event).open -= 1
-            order, hop = -1 if copy.retried else copy.order, (event.msg_id, event.holder)
+            overtakes = copy.retried and not self.strict_pairs
+            order, hop = -1 if overtakes else copy.order, (event.msg_id, event.holder)
             if self._uprooted == hop:  # several hops of one message are routed anew together, at the place of the first
                 order = min(order, self._order[event.msg_id][event.holder])
             self._order[event.msg_id][event.holder] = order

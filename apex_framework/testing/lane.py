@@ -28,7 +28,13 @@ def check_lane(make: Make) -> None:
             "counts_what_waits": lambda: check_counts_what_waits(make),
             "bounded": lambda: check_bounded(make),
             "refusing_leaves_no_trace": lambda: check_refusing_leaves_no_trace(make),
+            "refusing_changes_nothing": lambda: check_refusing_changes_nothing(make),
+            "room_comes_back": lambda: check_room_comes_back(make),
             "restores_past_capacity": lambda: check_restores_past_capacity(make),
+            "restored_wait_behind": lambda: check_restored_wait_behind(make),
+            "restored_take_room": lambda: check_restored_take_room(make),
+            "no_class_starves": lambda: check_no_class_starves(make),
+            "serves_strangers": lambda: check_serves_strangers(make),
             "looking_changes_nothing": lambda: check_looking_changes_nothing(make),
             "shows_arrival_order": lambda: check_shows_arrival_order(make),
             "lanes_share_nothing": lambda: check_lanes_share_nothing(make),
@@ -140,12 +146,82 @@ def check_refusing_leaves_no_trace(make: Make) -> None:
     assert not leaked, f"refused, but delivered: {sorted(leaked)}"
 
 
+def check_refusing_changes_nothing(make: Make) -> None:
+    """A refusal changes neither the number nor the order of what waits."""
+    lane = _lane(make, 5)
+    for message in _messages(20):
+        before = len(lane), [id(m) for m in lane]
+        if lane.offer(message) != RouteResult.ENQUEUED:
+            after = len(lane), [id(m) for m in lane]
+            assert before == after, f"{before[0]} waited before a refusal, {after[0]} after it"
+
+
+def check_room_comes_back(make: Make) -> None:
+    """Once a message is taken there is room for another, after any number of refusals."""
+    lane, capacity = _lane(make, 5), 5
+    for message in _messages(20):
+        lane.offer(message)
+    while lane.take() is not None:
+        pass
+    admitted = len(_fill(lane, _messages(capacity, 20)))
+    assert admitted >= 1, f"nothing is admitted to an empty lane after {20 - capacity} refusals"
+
+
 def check_restores_past_capacity(make: Make) -> None:
     """What was admitted before is taken back whatever the capacity."""
     lane = _lane(make, 2)
     for message in _messages(6):
         lane.restore(message)
     assert len({m.msg_id for m in lane}) == 6, f"{len(lane)} of 6 restored"
+
+
+def check_restored_wait_behind(make: Make) -> None:
+    """What is restored comes after those of its sender and priority that are already here, and keeps its own order."""
+    lane = _lane(make)
+    first = _fill(lane, _messages(12))
+    second = _messages(12, 12)
+    for message in second:
+        lane.restore(message)
+    taken = _ids(_drain(lane))
+    for key in {(m.sender, m.priority) for m in second}:
+        wanted = [m.msg_id for m in (*first, *second) if (m.sender, m.priority) == key]
+        got = [i for i in taken if i in wanted]
+        assert got == [i for i in wanted if i in got], f"{key}: waited {wanted}, got {got}"
+
+
+def check_restored_take_room(make: Make) -> None:
+    """A lane that restored messages have filled admits no new one."""
+    lane = _lane(make, 2)
+    for message in _messages(6):
+        lane.restore(message)
+    assert not _fill(lane, _messages(6, 6)), "new messages are admitted past a capacity that restored ones fill"
+
+
+def check_no_class_starves(make: Make) -> None:
+    """One message of each priority is served although messages of the others never end."""
+    for starving in MessagePriority:
+        lane = _lane(make)
+        others = [m for m in _messages(30 * CAPACITY) if m.priority != starving]
+        lane.restore(others.pop())
+        one = next(m for m in _messages(3) if m.priority == starving)
+        lane.restore(one)
+        for other in others:
+            served = lane.take()
+            if served is not None and served.msg_id == one.msg_id:
+                break
+            lane.restore(other)
+        else:
+            raise AssertionError(f"a message of class {starving} waits while {len(others)} others are served")
+
+
+def check_serves_strangers(make: Make) -> None:
+    """A message whose priority is none of the three is admitted and comes out."""
+    for stranger in ("urgent", "", None, 7):
+        lane, message = _lane(make), _messages(1)[0]
+        message.priority = stranger  # type: ignore[assignment]  # what a careless sender, or another version, would do
+        assert lane.offer(message) == RouteResult.ENQUEUED, f"priority {stranger!r} is refused by an empty lane"
+        lane.restore(message)
+        assert None not in (lane.take(), lane.take()), f"priority {stranger!r} does not come out"
 
 
 def check_looking_changes_nothing(make: Make) -> None:

@@ -1,202 +1,230 @@
-"""Random traffic and random switches over a real router in virtual time, judged by the history checker."""
+"""Deterministic simulation: the production runtime under seeded load and faults, judged after every callback.
+
+In a test of your own lane, topology or transport::
+
+    from apex_framework.testing import simulate
+
+    def test_my_lane() -> None:
+        outcome = simulate(lanes=MyLanes(), seeds=200)
+        assert not outcome.violations, outcome.report()
+
+Each seed is a team of 2 to 7 agents with a workload, an interleaving and faults of its own; the same seed gives the same
+run, callback by callback. What is checked is listed in ``invariants.INVARIANTS``, what goes wrong in ``faults.FAULTS``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 
-from ..interfaces import AgentID, LaneDiscipline, Member, Message, Roster, Topology, Transport
-from ..ports import Ids, LoopClock, derive_seed
-from ..runtime.gate import EpochGate
-from ..runtime.router import Router
-from ..runtime.routes import RouteTable
-from ..runtime.switch import CommitRecord, SwitchEngine
-from .faults import plant
-from .history import HistoryChecker
-from .virtual_time import run
-
-ROLES = ("planner", "coder", "runner", "critic", "summarizer")
-
-
-@dataclass
-class Outcome:
-    """What one or several simulated episodes did, and what was wrong."""
-
-    switches: int = 0
-    committed: int = 0
-    aborted: int = 0
-    cancelled: int = 0
-    sent: int = 0
-    delivered: int = 0
-    migrated: int = 0
-    unbalanced: int = 0
-    violations: Counter[str] = field(default_factory=Counter)
-    examples: list[str] = field(default_factory=list)
-
-    def add(self, other: Outcome) -> None:
-        """Count another episode in."""
-        for name in ("switches", "committed", "aborted", "cancelled", "sent", "delivered", "migrated", "unbalanced"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.violations.update(other.violations)
-        self.examples = (self.examples + other.examples)[:10]
+from ..errors import DeadlockError
+from ..interfaces import LaneDiscipline, Team, Topology, Transport
+from ..ports import Ids, VirtualEffects, derive_seed
+from ..runtime.journal import Journal, SwitchState, recovered_switch
+from ..timeloop import run
+from .chaos import TEN_YEARS_S, TICK_S, ChaosClock
+from .disk import Crash, SimulatedDisk
+from .faults import FAULTS, Faults
+from .invariants import Findings
+from .outcome import Outcome, words
+from .spending import Spending
+from .trace import Trace
+from .world import Character, Parts, World
 
 
-@dataclass
 class Simulation:
-    """One team under random load: 2 to 7 agents, random audiences, handling times, failures, deadlines and aborts."""
+    """One seed: a team, its load and its faults, from the start to the end, through crashes."""
 
-    seed: int
-    switches: int
-    topologies: Mapping[str, Topology]
-    lanes: LaneDiscipline
-    transport: Transport
-    bug: type[EpochGate] | None = None
+    def __init__(self, seed: int, parts: Parts, *, faults: Iterable[str] = FAULTS, steps: int = 200) -> None:
+        self.seed, self.parts, self.steps = seed, parts, steps
+        self.faults = Faults(seed, faults)
+        self.trace = Trace()
+        self.outcome = Outcome(seeds=1)
+        self._rng = random.Random(derive_seed("simulation", seed))
+        self._world: World | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._after: SimulatedDisk | None = None
+        self._crash_at: set[int] = set()
+        self._findings = Findings()
 
     def run(self) -> Outcome:
-        """Simulate; the same seed gives the same outcome."""
-        return run(self._episode(), seed=self.seed, shuffle=True)
+        """Simulate; the same seed gives the same outcome, to the last callback."""
+        tick_s = 0.0
+        if "equal_ticks" in self.faults.enabled:
+            self.faults.counts["equal_ticks"] += 1
+            tick_s = TICK_S
+        if "crash" in self.faults.enabled:
+            self._crash_at = {self._rng.randint(5, self.steps) for _ in range(self._rng.randint(1, 2))}
+        try:
+            run(self._main(), seed=self.seed, shuffle=True, observe=self._observe, tick_s=tick_s)
+        except DeadlockError as error:
+            self._findings.blame("liveness", str(error))
+        except Exception as error:  # noqa: BLE001 - whatever the code under test raises is a finding
+            self._findings.blame("harness", words(error))
+        return self.outcome.closed(self.seed, self._findings, self.faults, self.trace)
 
-    async def _episode(self) -> Outcome:
-        self._rng = rng = random.Random(derive_seed("simulation", self.seed))
-        self._ids = Ids("m")
-        self._outcome = Outcome()
-        self._stopping = False
-        size = rng.randint(2, 7)
-        members = tuple(Member(AgentID(f"a{i}"), ROLES[i % len(ROLES)]) for i in range(size))
-        self._roster = Roster(members, members[0].id)
-        checker = HistoryChecker(self._roster)
-        self._clock = clock = LoopClock(asyncio.get_running_loop())
-        first = self.topologies[rng.choice(sorted(self.topologies))]
-        self._router = router = Router(
-            RouteTable.compile(first, self._roster),
-            lanes=self.lanes,
-            transport=self.transport,
-            clock=clock,
-            rng=random.Random(rng.random()),
-            capacity=rng.choice((3, 30, 10_000)),
-            ttl_s=rng.choice((0.3, 60.0)),
-            on_event=checker,
-        )
-        engine = SwitchEngine(
-            router,
-            self.topologies,
-            clock=clock,
-            deadline_ms=rng.choice((0.0, 5.0, 50.0, 200.0)),
-            on_busy=rng.choice(("drain", "migrate")),
-            commit_record=self._journal,
-        )
-        if self.bug is not None:
-            plant(engine, self.bug)
-        self._pace = rng.choice((0.0, 0.005, 0.02))
-        async with asyncio.TaskGroup() as group:
-            consumers = [group.create_task(self._consume(member.id)) for member in members]
-            senders = [group.create_task(self._send()) for _ in range(2)]
-            await self._switch(engine)
-            self._stopping = True
-            await asyncio.wait(senders)
-            if rng.random() < 0.7:
-                await self._settle()
-            router.close_episode()
-            await asyncio.wait(consumers)
-        self._audit()
-        checker.finish()
-        outcome = self._outcome
-        outcome.sent, outcome.delivered = checker.sent, checker.delivered
-        outcome.migrated = router.stats.migrated
-        outcome.violations, outcome.examples = checker.violations, checker.examples
-        return outcome
+    def _observe(self, handle: asyncio.Handle, now: float) -> None:
+        self.trace.callback(handle, now)
+        world = self._world
+        if world is None or not world.alive:
+            return
+        world.check(now)
+        self.outcome.steps += 1
+        if self.trace.steps >= self.steps:
+            if not world.stopping:
+                world.stopping = True
+                self.faults.heal()
+        elif self.trace.steps in self._crash_at:
+            self.faults.counts["crash"] += 1
+            self._die()
 
-    def _journal(self, record: CommitRecord) -> None:
-        if self._rng.random() < 0.1:
-            raise OSError("no space left on device")
+    def _die(self) -> None:
+        """The process is gone: what follows in this life happens to a ghost, on a disk that nobody will read."""
+        world = self._world
+        if world is None or not world.alive or self._task is None:
+            return
+        world.alive = False
+        self._collect()
+        keep = self._rng.randint(0, max(1, world.disk.unsynced))
+        self._after = world.disk.crash(self._rng.choice(list(Crash)), keep=keep, seed=self._rng.getrandbits(30))
+        self._task.cancel()
 
-    def _audit(self) -> None:
-        self._outcome.unbalanced += not self._router.stats.balanced
-
-    def _message(self, origin: str) -> None:
-        rng = self._rng
-        choices = [*self._roster.ids, *ROLES, "BROADCAST", "coder+critic"]
-        audience = rng.choice(choices)
-        message = Message(
-            "sim", self._ids.next(), AgentID(origin), AgentID(audience), self._router.epoch, {"n": rng.random()}
-        )
-        message.audience = audience
-        self._router.send(message)
-
-    async def _send(self) -> None:
-        rng = self._rng
-        while not self._stopping:
-            for _ in range(rng.randint(1, 4)):
-                self._message(rng.choice(self._roster.ids))
-            if rng.random() < 0.1:
-                self._router.inject(
-                    Message(
-                        "sim", self._ids.next(), AgentID("user"), rng.choice(self._roster.ids), self._router.epoch, {}
-                    )
-                )
-            await asyncio.sleep(rng.random() * 0.03)
-
-    async def _consume(self, agent: AgentID) -> None:
-        rng, router = self._rng, self._router
+    async def _main(self) -> None:
+        loop = asyncio.get_running_loop()
+        clock = ChaosClock(loop)
+        character = Character.draw(self._rng, self.parts.topologies, self.faults)
+        spending = Spending(self._findings, self.faults, self._rng, clock)
+        ids = Ids("m")
+        disk = SimulatedDisk(seed=self.seed)
+        gremlin = loop.create_task(self._gremlin(clock))
+        before: World | None = None
         while True:
-            try:
-                async with asyncio.timeout(rng.random() if rng.random() < 0.05 else None):
-                    lease = await router.lease(agent)
-            except TimeoutError:
-                continue
-            if lease is None:
-                return
-            if rng.random() < 0.5:
-                await asyncio.sleep(rng.random() * self._pace)
-            if rng.random() < 0.1:
-                router.nack(lease, "simulated")
-                continue
-            if rng.random() < 0.2 and not self._stopping:
-                self._message(agent)
-            router.ack(lease)
+            journal = Journal.open(disk.root / "journal", files=disk, effects=VirtualEffects())
+            found = recovered_switch(journal.records)
+            if before is not None:
+                self._judge_recovery(before, found)
+            self._collect()
+            self._findings = spending.findings = Findings()
+            self.outcome.lives += 1
+            self._world = world = World(
+                self.parts,
+                character,
+                self.faults,
+                self._rng,
+                clock,
+                self._findings,
+                self.trace,
+                spending,
+                journal,
+                disk,
+                self._die,
+                found,
+                ids,
+            )
+            world.stopping = self.trace.steps >= self.steps
+            self._task = task = loop.create_task(world.run())
+            await asyncio.wait([task])
+            self._count(world)
+            if world.alive:
+                break
+            if not task.cancelled():
+                task.exception()  # a ghost's end is of no interest
+            assert self._after is not None
+            before, disk = world, self._after
+        gremlin.cancel()
+        world.alive = False
+        task.result()
+        world.finish()
+        spending.finish()
+        disk.heal()
 
-    async def _switch(self, engine: SwitchEngine) -> None:
-        rng, outcome = self._rng, self._outcome
-        for _ in range(self.switches):
-            await asyncio.sleep(rng.random() * 0.02)
-            target = rng.choice([*sorted(self.topologies)] * 5 + ["nowhere"])
-            try:
-                async with asyncio.timeout(rng.random() * 0.01 if rng.random() < 0.1 else None):
-                    result = await engine.switch_to(target)
-            except TimeoutError:
-                outcome.cancelled += 1
-            else:
-                outcome.committed += result.ok
-                outcome.aborted += not result.ok
-            outcome.switches += 1
-            self._audit()
+    def _judge_recovery(self, before: World, found: SwitchState | None) -> None:
+        possible = [before.committed] + [before.in_doubt] * (before.in_doubt is not None)
+        if found not in possible:
+            self._findings.blame("durable", f"after the crash {found} is in force, not one of {possible}")
 
-    async def _settle(self) -> None:
-        """Wait until every message has ended by itself; a message that was lost never does."""
-        for _ in range(1000):
-            stats = self._router.stats
-            if not stats.waiting + stats.leased + stats.backoff:
+    def _collect(self) -> None:
+        """What was found in a life; what its ghost still does counts no more."""
+        findings, self._findings = self._findings, Findings()
+        findings.closed = True
+        self.outcome.violations.update(findings.violations)
+        self.outcome.examples += findings.examples
+
+    def _count(self, world: World) -> None:
+        outcome, model = self.outcome, world.model
+        outcome.events += model.events
+        outcome.acked += model.acked
+        outcome.dead += model.dead.total()
+        outcome.switches += world.switches
+        outcome.cancelled += world.cancelled
+        outcome.committed += world.engine.committed
+        outcome.aborted.update(world.engine.aborted)
+        outcome.sent += model.admitted
+        outcome.migrated += world.router.stats.migrated
+
+    async def _gremlin(self, clock: ChaosClock) -> None:
+        """Plays with the clocks."""
+        rng, faults = self._rng, self.faults
+        while True:
+            await asyncio.sleep(rng.random() * 0.5)
+            if faults.strikes("wall_jump", 0.3):
+                clock.jump_wall(rng.uniform(-TEN_YEARS_S, TEN_YEARS_S))
+            if faults.strikes("clock_pause", 0.1):
+                clock.suspend(rng.random() * 3600, counted=False)
+            if faults.strikes("clock_leap", 0.1):
+                clock.suspend(rng.random() ** 4 * 3600, counted=True)
+            if not faults.enabled:
                 return
-            await asyncio.sleep(1.0)
 
 
 def simulate(
-    switches: int,
     *,
-    topologies: Mapping[str, Topology],
-    lanes: LaneDiscipline,
-    transport: Transport,
+    topologies: Mapping[str, Topology] | None = None,
+    lanes: LaneDiscipline | None = None,
+    transport: Transport | None = None,
+    team: Team | None = None,
+    seeds: int = 100,
     seed: int = 0,
-    per_episode: int = 100,
-    bug: type[EpochGate] | None = None,
+    steps: int = 200,
+    faults: Iterable[str] = FAULTS,
+    progress: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """So many random switches, spread over episodes of ``per_episode`` with seeds ``seed``, ``seed + 1``, …"""
+    """Run seeds ``seed``, ``seed + 1``, …: each for at least ``steps`` callbacks with faults, then without until its end.
+
+    What is not given is the installation's own: topologies star, chain and flat, lane ``fifo``, transport ``inproc``.
+    With a ``team`` its agents do the work, in a real session, and are judged too; ``steps`` do not bound that.
+    ``faults`` are those allowed, by default all; each seed has about half of them. ``progress`` hears the
+    outcome so far after each seed; what it raises ends the simulation.
+    """
+    parts = default_parts(topologies, lanes, transport)
+    allowed = frozenset(faults)
     total = Outcome()
-    while total.switches < switches:
-        count = min(per_episode, switches - total.switches)
-        total.add(Simulation(seed, count, topologies, lanes, transport, bug).run())
-        seed += 1
+    for number in range(seed, seed + seeds):
+        if team is None:
+            total.add(Simulation(number, parts, faults=allowed, steps=steps).run())
+        else:
+            from .rehearsal import Rehearsal
+
+            total.add(Rehearsal(number, parts, team, faults=allowed).run())
+        if progress is not None:
+            progress(total)
     return total
+
+
+def default_parts(
+    topologies: Mapping[str, Topology] | None = None,
+    lanes: LaneDiscipline | None = None,
+    transport: Transport | None = None,
+    *,
+    lane: str = "fifo",
+) -> Parts:
+    """What is given, and the installation's own for the rest; ``lane`` names its lane discipline."""
+    if topologies is None or lanes is None or transport is None:
+        from ..plugins import load_plugins
+
+        catalog = load_plugins().catalog
+        topologies = topologies or {name: catalog.make("topology", name) for name in ("star", "chain", "flat")}
+        lanes = lanes or catalog.make("lane", lane)
+        transport = transport or catalog.make("transport", "inproc")
+    return Parts(topologies, lanes, transport)

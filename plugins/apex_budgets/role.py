@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apex_framework.errors import ConfigError
-from apex_framework.interfaces import CallTags, Limits
+from apex_framework.interfaces import CallTags, Limits, ceiling
 
 CEILINGS: Mapping[str, int] = {
     "planner": 3_000,
@@ -29,11 +28,11 @@ class RoleScope:
     def __init__(self, ceilings: Mapping[str, int] | None = None) -> None:
         self._ceilings = {**CEILINGS, **{role.lower(): tokens for role, tokens in (ceilings or {}).items()}}
         for role, tokens in self._ceilings.items():
-            if type(tokens) is not int or tokens < 0:
-                raise ConfigError(f"ceiling of role {role!r} must be an integer >= 0, not {tokens!r}")
+            ceiling(tokens, f"ceiling of role {role!r}")
 
     def key(self, tags: CallTags) -> str:
         return f"{tags.episode_id}/{tags.role}"
 
     def limits(self, tags: CallTags) -> Limits:
-        return Limits(self._ceilings.get(tags.role.lower(), tags.token_budget))
+        tokens = self._ceilings.get(tags.role.lower(), tags.token_budget)
+        return Limits(ceiling(tokens, "budget of an episode"))

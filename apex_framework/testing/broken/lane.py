@@ -11,6 +11,12 @@ from typing import Any
 from ...interfaces import Lane, LaneDiscipline, Message, MessagePriority, RouteResult
 
 
+def urgency(message: Message) -> int:
+    """Place of a message's class, the most urgent first, strangers last."""
+    order = list(MessagePriority)
+    return order.index(message.priority) if message.priority in order else len(order)
+
+
 class SoundLane:
     """A lane with nothing wrong: first in, first out."""
 
@@ -91,11 +97,18 @@ class Duplicates(SoundLane):
 
 
 class LastFirst(SoundLane):
-    """A stack."""
+    """A stack, as long as nothing is restored."""
+
+    restored = False
+
+    def restore(self, message: Message) -> None:
+        """A queue from now on."""
+        self.restored = True
+        super().restore(message)
 
     def take(self) -> Message | None:
         """The youngest."""
-        return self.waiting.pop() if self.waiting else None
+        return super().take() if self.restored or not self.waiting else self.waiting.pop()
 
 
 class Miscounts(SoundLane):
@@ -106,10 +119,19 @@ class Miscounts(SoundLane):
 
 
 class Unbounded(SoundLane):
-    """Admits whatever comes."""
+    """Admits whatever comes, unless restored messages fill it."""
+
+    restored = 0
+
+    def restore(self, message: Message) -> None:
+        """Counted."""
+        self.restored += 1
+        super().restore(message)
 
     def offer(self, message: Message) -> RouteResult:
-        """Always."""
+        """Nearly always."""
+        if self.restored >= self.capacity:
+            return RouteResult.FULL
         self.waiting.append(message)
         return RouteResult.ENQUEUED
 
@@ -130,6 +152,91 @@ class KeepsRefused(SoundLane):
         """The oldest, and at last the refused one."""
         message, self.refused = (None, self.refused) if self.waiting else (self.refused, None)
         return super().take() if message is None else message
+
+
+class MakesRoom(SoundLane):
+    """Refuses in the end, but gives up the oldest message's place first."""
+
+    def offer(self, message: Message) -> RouteResult:
+        """Sends the oldest to the back when full."""
+        result = super().offer(message)
+        if result is RouteResult.FULL and message.sender != self.waiting[0].sender:
+            self.waiting.rotate(-1)
+            if self.waiting[-1].sender == self.waiting[0].sender and (
+                self.waiting[-1].priority == self.waiting[0].priority
+            ):
+                self.waiting.rotate(1)
+        return result
+
+
+class LeaksRoom(SoundLane):
+    """Loses a place with every refusal."""
+
+    def offer(self, message: Message) -> RouteResult:
+        """Admits less and less."""
+        result = super().offer(message)
+        if result is RouteResult.FULL:
+            self.capacity -= 1
+        return result
+
+
+class RestoresInFront(SoundLane):
+    """Puts what comes back before those that are here, if any was offered."""
+
+    offered = False
+
+    def offer(self, message: Message) -> RouteResult:
+        """Admits."""
+        self.offered = True
+        return super().offer(message)
+
+    def restore(self, message: Message) -> None:
+        """First, not last."""
+        if self.offered:
+            self.waiting.insert(self.returned, message)
+            self.returned += 1
+        else:
+            super().restore(message)
+
+    returned = 0
+
+
+class CountsOffersOnly(SoundLane):
+    """Has room for its capacity besides what was restored."""
+
+    restored = 0
+
+    def restore(self, message: Message) -> None:
+        """Not counted."""
+        self.restored += 1
+        super().restore(message)
+
+    def offer(self, message: Message) -> RouteResult:
+        """Admits past capacity."""
+        if len(self.waiting) - self.restored >= self.capacity:
+            return RouteResult.FULL
+        self.waiting.append(message)
+        return RouteResult.ENQUEUED
+
+
+class StrictPriority(SoundLane):
+    """Serves the urgent ones first, always."""
+
+    def take(self) -> Message | None:
+        """The oldest of the most urgent class that waits."""
+        chosen = min(self.waiting, key=urgency, default=None)
+        if chosen is not None:
+            self.waiting.remove(chosen)
+        return chosen
+
+
+class KnowsThree(SoundLane):
+    """Has a place for each of the three priorities and for no other."""
+
+    def offer(self, message: Message) -> RouteResult:
+        """Raises for strangers."""
+        MessagePriority(message.priority)
+        return super().offer(message)
 
 
 class ForgetsRestored(SoundLane):
@@ -155,8 +262,7 @@ class ShowsPriorities(SoundLane):
     """Shows the urgent ones first."""
 
     def __iter__(self) -> Iterator[Message]:
-        order = list(MessagePriority)
-        return iter(sorted(self.waiting, key=lambda m: order.index(m.priority)))
+        return iter(sorted(self.waiting, key=urgency))
 
 
 class OneForAll(Discipline):
@@ -212,7 +318,13 @@ BROKEN: dict[str, Callable[[], LaneDiscipline]] = {
     "counts_what_waits": lambda: Discipline(Miscounts),
     "bounded": lambda: Discipline(Unbounded),
     "refusing_leaves_no_trace": lambda: Discipline(KeepsRefused),
+    "refusing_changes_nothing": lambda: Discipline(MakesRoom),
+    "room_comes_back": lambda: Discipline(LeaksRoom),
     "restores_past_capacity": lambda: Discipline(ForgetsRestored),
+    "restored_wait_behind": lambda: Discipline(RestoresInFront),
+    "restored_take_room": lambda: Discipline(CountsOffersOnly),
+    "no_class_starves": lambda: Discipline(StrictPriority),
+    "serves_strangers": lambda: Discipline(KnowsThree),
     "looking_changes_nothing": lambda: Discipline(LooksHard),
     "shows_arrival_order": lambda: Discipline(ShowsPriorities),
     "lanes_share_nothing": OneForAll,

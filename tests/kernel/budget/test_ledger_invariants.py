@@ -16,7 +16,9 @@ from apex_framework.interfaces import Denied, Limits
 EPISODE = ScopeInstance("episode", "e", Limits(1_000, 5_000))
 CODER = ScopeInstance("role", "e/coder", Limits(600), "episode:e")
 CRITIC = ScopeInstance("role", "e/critic", Limits(200), "episode:e")
-PATHS = ((EPISODE,), (EPISODE, CODER), (CRITIC, EPISODE))
+DAY = ScopeInstance("day", "d", Limits(0))
+"""A shared ceiling: nothing is leased yet."""
+PATHS = ((EPISODE,), (EPISODE, CODER), (CRITIC, EPISODE), (DAY, EPISODE))
 TTL_MS = 1_000
 
 paths = st.sampled_from(PATHS)
@@ -152,6 +154,13 @@ class Machine(RuleBasedStateMachine):
         if alive:
             self.open[name] = next(r for r in self.ledger.open if r.id == name)
             assert self.open[name].expires_ms == self.now + TTL_MS
+
+    @rule(tokens=st.integers(0, 2_000))
+    def lease(self, tokens):
+        if self.ledger.knows(DAY.id):
+            before = self.ledger.balance(DAY.id).limits.tokens
+            assert self.ledger.lease(DAY.id, tokens) is (tokens > before)
+            assert self.ledger.balance(DAY.id).limits.tokens == max(tokens, before)
 
     @rule(ms=st.integers(1, 1_500))
     def pass_time(self, ms):

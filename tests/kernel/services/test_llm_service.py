@@ -75,7 +75,7 @@ def test_a_call_is_reserved_settled_and_told():
     answer, desk, seconds = one(backend, purpose="repair", seed=5, message_tokens_text="m" * 39)
     assert answer == LLMResult(ANSWER, 100, 10, latency_ms=250.0)
     assert (desk.used, desk.reserved, seconds) == (110, 0, 0.25)
-    assert desk.events == [CallSettled("ep1", "coder1", "coder", "repair", "ok", 150, 100, 10, 10)]
+    assert desk.events == [CallSettled("ep1", "coder1", "coder", "repair", "ok", 150, 100, 10, 10, 100)]
     (request,) = backend.requests
     assert (request.temperature, request.top_p, request.seed, request.max_tokens) == (0.0, 1.0, 5, 50)
 

@@ -1,0 +1,150 @@
+"""Metrics made again from a run folder's lines, and compared with those that it tells: a forged number is found."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArtifactError
+from ..events import EpisodeFinished
+from ..experiment.artifacts import file_name
+from ..telemetry.buckets import checked_buckets
+from ..telemetry.histogram import TOKENS, Histogram
+from ..telemetry.meters import EventMeter, event_of
+from ..telemetry.registry import Registry, to_row
+from .episodes import read_lines, read_run
+
+METRICS, SUMMARY = "metrics/metrics.jsonl", "metrics/summary.json"
+COUNTED = ("success", "overfit", "tokens", "steps", "switches", "aborted", "denied", "calls")
+SIDES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl", "events.jsonl")
+
+Key = tuple[str, str, int]
+Row = Mapping[str, Any]
+
+
+def recompute_metrics(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(metric, labels as JSON) -> line, for every metric that follows from decisions, switches, calls, events, traces.
+
+    Raises ArtifactError. Polled quantities (occupancy, scopes of budgets) have no other trace than themselves and are
+    left out.
+    """
+    run = read_run(path)
+    buckets = checked_buckets(run.settings.get("hist_buckets") or {})
+    sides: dict[Key, list[Row]] = {}
+    for name in SIDES:
+        for row in _lines(path / name):
+            sides.setdefault(_key(row, path / name), []).append(row)
+    arms: dict[str, Registry] = {}
+    for record in _lines(path / "episodes.jsonl"):
+        key = _key(record, path / "episodes.jsonl")
+        episode = Registry(buckets=buckets)
+        meter = EventMeter(episode)
+        for line in sides.get(key, ()):
+            event = event_of(line, "/".join(map(str, key)))
+            if event is not None:
+                meter(event)
+        _count_trace(episode, path, key)
+        arm = arms.setdefault(key[0], Registry(buckets=buckets, common={"arm": key[0]}))
+        EventMeter(arm)(EpisodeFinished(key[0], record))
+        arm.merge(episode.snapshot())
+    rows = [to_row(sample) for registry in arms.values() for sample in registry.snapshot()]
+    return {_name(row): row for row in rows}
+
+
+def recompute_summary(path: Path) -> dict[str, dict[str, Any]]:
+    """What ``metrics/summary.json`` has to say. Raises ArtifactError."""
+    run = read_run(path)
+    records = _lines(path / "episodes.jsonl")
+    return summarize(list(run.arms), records, {name: _lines(path / name) for name in SIDES[:3]})
+
+
+def summarize(arms: Sequence[str], records: Sequence[Row], sides: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+    """Per arm counters, and histograms of decisions, switch phases and calls; ``sides`` by name of the file."""
+    summary: dict[str, dict[str, Any]] = {}
+    for arm in arms:
+        mine = [record for record in records if record["arm"] == arm]
+        counters: dict[str, int] = {"episodes": len(mine)}
+        counters["infrastructure"] = sum(record.get("status") == "infrastructure" for record in mine)
+        counters |= {name: sum(int(record.get(name, 0)) for record in mine) for name in COUNTED}
+        summary[arm] = {"counters": counters, "histograms": {}}
+    found: dict[tuple[str, str], Histogram] = {}
+
+    def take(arm: str, name: str, value: object, histogram: Histogram) -> None:
+        if isinstance(value, int | float):
+            found.setdefault((arm, name), histogram).add(float(value))
+
+    for row in sides["decisions.jsonl"]:
+        take(row["arm"], "decision_latency_ms", row.get("latency_ms"), Histogram())
+    for row in sides["switches.jsonl"]:
+        for phase, value in (row.get("phase_ms") or {}).items():
+            take(row["arm"], f"switch_{phase}_ms", value, Histogram())
+    for row in sides["calls.jsonl"]:
+        take(row["arm"], "call_tokens_in", row.get("tokens_in"), Histogram(TOKENS))
+        take(row["arm"], "call_tokens_out", row.get("tokens_out"), Histogram(TOKENS))
+    for (arm, name), histogram in sorted(found.items()):
+        summary[arm]["histograms"][name] = histogram.to_json()
+    return summary
+
+
+def differences(path: Path) -> Iterator[str]:
+    """What a run folder tells of itself and its own lines do not bear out, one sentence each. Raises ArtifactError."""
+    told = {_name(row): row for row in _lines(path / METRICS)}
+    for name, made in recompute_metrics(path).items():
+        yield from _compare(f"{METRICS}: {' '.join(name)}", told.get(name), made)
+    if (path / SUMMARY).exists():
+        try:
+            summary = json.loads((path / SUMMARY).read_bytes())
+        except ValueError as error:
+            raise ArtifactError(f"{path / SUMMARY} is damaged: {error}", "start a new run") from error
+        yield from _compare(SUMMARY, summary, recompute_summary(path))
+
+
+def _compare(where: str, told: Any, made: Any) -> Iterator[str]:
+    if isinstance(made, Mapping) and isinstance(told, Mapping):
+        for key in made:
+            yield from _compare(f"{where}, {key}", told.get(key), made[key])
+    elif isinstance(made, list) and isinstance(told, list) and len(made) == len(told):
+        for number, (one, other) in enumerate(zip(told, made, strict=True)):
+            yield from _compare(f"{where}[{number}]", one, other)
+    elif isinstance(made, int | float) and isinstance(told, int | float):
+        if not isclose(made, told, rel_tol=1e-9, abs_tol=1e-9):
+            yield f"{where}: {told:g} is told, {made:g} is what the lines come to"
+    elif made != told:
+        yield f"{where}: {told!r} is told, {made!r} is what the lines come to"
+
+
+def _count_trace(registry: Registry, path: Path, key: Key) -> None:
+    """Hops by their ends, from a trace: what the router counted, counted by somebody else."""
+    trace = path / "episodes" / file_name(key[0]) / file_name(key[1]) / str(key[2]) / "trace.jsonl"
+    ends: Counter[tuple[str, str, str]] = Counter()
+    for row in _lines(trace):
+        if row.get("what") in ("acked", "dead"):
+            ends[str(row["what"]), str(row.get("priority", "")), str(row.get("reason", ""))] += 1
+    for (what, priority, reason), count in ends.items():
+        if not priority:
+            continue
+        registry.counter("messages_admitted_total", priority=priority).inc(count)
+        if what == "acked":
+            registry.counter("messages_acked_total", priority=priority).inc(count)
+        else:
+            registry.counter("messages_lost_total", priority=priority, how="dead").inc(count)
+            registry.counter("messages_dead_total", reason=reason).inc(count)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return read_lines(path) if path.exists() else []
+
+
+def _key(row: Row, path: Path) -> Key:
+    try:
+        return str(row["arm"]), str(row["task_id"]), int(row["seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{path}: a line names no episode: {error}", "restore the file or run again") from error
+
+
+def _name(row: Row) -> tuple[str, str]:
+    return str(row.get("metric")), json.dumps(row.get("labels"), sort_keys=True)

@@ -1,0 +1,239 @@
+"""The durable log: a session's journal, the state that it amounts to, and what waits for it to be on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..errors import JournalError, PayloadError
+from ..interfaces import Epoch, Roster
+from ..ports import Effects, Files, SystemFiles
+from ..runtime.journal import COMMIT, Journal, JournalSwitchLog, recovered_switch
+from ..runtime.switchlog import SwitchRecord
+from .compaction import compacted
+from .records import FORM, Kind
+from .state import State
+
+log = logging.getLogger(__name__)
+
+COMPACT_BYTES = 16 * 2**20
+"""A journal is rewritten when it has grown by so many bytes, and by as many as its copy had."""
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """A tool call of which a crash, or a limit, left open whether it had its effect; it was not made again."""
+
+    agent_id: str
+    msg_id: str
+    tool: str
+    arguments: Any
+
+
+class DurableLog:
+    """Makes a session durable: ``Session(..., durable=DurableLog.open(path))``. A context manager.
+
+    ``run`` then starts the session, or goes on where the journal ends: after a crash at any moment no admitted message
+    is lost, no finished step is repeated, and order holds between every two agents. Nothing that a step
+    sends can be seen by anybody before the step's record is on disk; a step that a crash cut is run again, from the
+    agent's state before it, with ``redelivered`` set.
+    """
+
+    def __init__(
+        self, path: Path, files: Files, effects: Effects | None, sync_cost_s: float, compact_bytes: int
+    ) -> None:
+        self.path = path
+        self._files, self._effects, self._sync_cost_s = files, effects, sync_cost_s
+        self._compact_bytes = compact_bytes
+        self._journal = self._open()
+        self.state = State()
+        for record in self._journal.records:
+            self.state.apply(record.kind, record.payload)
+        switch = recovered_switch(self._journal.records)
+        self.topology = switch.topology if switch is not None else ""
+        """Name of the topology in force when the journal ends; empty when the session never switched."""
+        self.epoch = switch.epoch if switch is not None else Epoch(0)
+        """The epoch in force."""
+        self.switches = Switches(self)
+        """For ``SwitchEngine(log=...)``: commits of switches go into the same journal."""
+        self.in_doubt: list[InDoubt] = []
+        self.compactions = 0
+        self.failure: BaseException | None = None
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        self._waiting: deque[tuple[Journal, int, Callable[[], None]]] = deque()
+        self._more: asyncio.Event | None = None
+        self._base = self._journal.size
+        self._require_form()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        files: Files | None = None,
+        effects: Effects | None = None,
+        sync_cost_s: float = 0.003,
+        compact_bytes: int = COMPACT_BYTES,
+    ) -> DurableLog:
+        """Open a session's journal, or begin one where there is none; its folder must be there.
+
+        Raises JournalError: the file is damaged, no session's, of another version, in use, or cannot be written.
+        """
+        return cls(Path(path), files or SystemFiles(), effects, sync_cost_s, compact_bytes)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a session to go on with."""
+        return self.state.begun is not None
+
+    @property
+    def roster(self) -> Roster | None:
+        """The team in force when the journal ends; None for a new one."""
+        return self.state.roster
+
+    @property
+    def last(self) -> int:
+        """The last record."""
+        return self._journal.last
+
+    def close(self) -> None:
+        """Give the journal free; idempotent."""
+        self._journal.close()
+
+    def __enter__(self) -> DurableLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- for the session ------------------------------------------------------------------------
+
+    def write(self, kind: Kind, payload: dict[str, Any]) -> int:
+        """Append a record and apply it; on disk only later. Raises JournalError, and PayloadError for no JSON."""
+        if self._journal.size - self._base > max(self._compact_bytes, self._base):
+            self.compact()
+        try:
+            seq = self._journal.append(kind, self.epoch, payload)
+        except PayloadError:
+            raise  # nothing was written, and the journal goes on
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self.state.apply(kind, payload)
+        return seq
+
+    def then(self, seq: int, release: Callable[[], None]) -> None:
+        """Call ``release`` once record ``seq`` is on disk; in the order of the calls."""
+        self._waiting.append((self._journal, seq, release))
+        if self._more is not None:
+            self._more.set()
+
+    async def barrier(self) -> None:
+        """Return when everything written so far is on disk. Raises JournalError."""
+        journal = self._journal
+        await self._on_disk(journal, journal.last)
+
+    async def room(self, most: int) -> None:
+        """Return when at most so many releases wait."""
+        while len(self._waiting) > most:
+            journal, seq, _ = self._waiting[0]
+            await self._on_disk(journal, seq)
+            self._release(journal, seq)
+
+    async def serve(self) -> None:
+        """Sync for those who wait, all together, and release them; until cancelled."""
+        self._more = asyncio.Event()
+        while True:
+            if not self._waiting:
+                self._more.clear()
+                await self._more.wait()
+            journal, seq, _ = self._waiting[-1]
+            await self._on_disk(journal, seq)
+            self._release(journal, seq)
+
+    def compact(self) -> None:
+        """Rewrite the journal as a copy of the state: the old file or the new one, whatever happens meanwhile.
+
+        Blocks for as long as that takes. Raises JournalError.
+        """
+        try:
+            self._journal.sync()
+            data = compacted(self.state, self.switches.latest or recovered_switch(self._journal.records))
+            self._files.replace(self.path, data)
+            self._journal.close()
+            self._journal = self._open()
+        except OSError as error:
+            failure = _unwritable(self.path, error)
+            self._failed(failure)
+            raise failure from error
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self._base = self._journal.size
+        self.compactions += 1
+
+    def _open(self) -> Journal:
+        return Journal.open(self.path, files=self._files, effects=self._effects, sync_cost_s=self._sync_cost_s)
+
+    async def _on_disk(self, journal: Journal, seq: int) -> None:
+        try:
+            await journal.durable(seq)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if journal is not self._journal and self.failure is None:
+                return  # replaced meanwhile by a copy that has it
+            self._failed(error)
+            raise
+
+    def _release(self, journal: Journal, seq: int) -> None:
+        waiting = self._waiting
+        while waiting and (waiting[0][0] is not journal or waiting[0][1] <= seq):
+            waiting.popleft()[2]()
+
+    def _failed(self, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error
+            self.on_failure(error)
+
+    def _require_form(self) -> None:
+        begun = self.state.begun
+        if begun is None and any(r.kind != COMMIT and 16 <= r.kind < 64 for r in self._journal.records):
+            self.close()
+            raise JournalError(f"{self.path} does not begin as a session's journal", "name another file")
+        if begun is not None and begun.get("form") != FORM:
+            self.close()
+            raise JournalError(f"{self.path} is of form {begun.get('form')}, not {FORM}", "use the apex that wrote it")
+
+
+class Switches:
+    """The switch log of a durable session: it writes to the journal that is in use."""
+
+    def __init__(self, log: DurableLog) -> None:
+        self._log = log
+        self.latest: SwitchRecord | None = None
+
+    def intent(self, record: SwitchRecord) -> None:
+        JournalSwitchLog(self._log._journal).intent(record)
+
+    def commit(self, record: SwitchRecord) -> None:
+        JournalSwitchLog(self._log._journal).commit(record)
+        self.latest, self._log.epoch, self._log.topology = record, record.epoch, record.target
+        roster = record.roster
+        members = [{"id": m.id, "role": m.role} for m in roster.members]
+        self._log.state.apply(COMMIT, {"roster": {"members": members, "lead": roster.lead}})
+
+    def abort(self, record: SwitchRecord, reason: str) -> None:
+        JournalSwitchLog(self._log._journal).abort(record, reason)
+
+
+def _unwritable(path: Path, error: OSError) -> JournalError:
+    return JournalError(f"cannot rewrite {path}: {error.strerror}", "free the disk, then open it again")
