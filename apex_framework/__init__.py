@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .plugins import LoadReport, PluginRecord, Plugins, load_plugins
     from .runtime import Coordinator, Router, RouteTable, SwitchEngine
     from .services import LLMService, ToolService
-    from .session import Services, Session, SessionEnd, Step
+    from .session import DurableLog, Services, Session, SessionEnd, Step
     from .timeloop import VirtualTimeLoop
 
 _ROOMS = (
@@ -113,6 +113,7 @@ __all__ = [
     "Decision",
     "DecisionTaken",
     "Denied",
+    "DurableLog",
     "Entry",
     "EnvironmentProblem",
     "EpisodeContext",

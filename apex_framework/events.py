@@ -119,7 +119,7 @@ class CallSettled:
     failure: str = ""
     """Kind of failure, where one is known."""
     determinism: str = ""
-    """What the backend promises: ``exact``, ``seeded`` or ``none``."""
+    """How far the same request has the same answer: ``seeded``, ``none``, or empty where it always has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from .ports import derive_seed
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+CANCELLATIONS = 10
+"""How often a task that is left over is cancelled before it counts as unstoppable."""
 Observer = Callable[[asyncio.Handle, float], None]
 
 
@@ -173,7 +175,8 @@ def run(
 ) -> T:
     """Run a coroutine to its end on a loop of its own, then cancel what it left behind.
 
-    Raises what the coroutine raises, and DeadlockError when it waits for something that cannot come.
+    Raises what the coroutine raises, DeadlockError when it waits for something that cannot come, and RuntimeError for
+    a task that cannot be cancelled.
     """
     loop = VirtualTimeLoop(seed, shuffle, observe, tick_s)
     try:
@@ -181,11 +184,21 @@ def run(
     finally:
         try:
             loop.ignore()
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            _clean_up(loop)
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
+
+
+def _clean_up(loop: VirtualTimeLoop) -> None:
+    """Cancel what is left, again and again; raises RuntimeError for tasks that swallow every cancellation."""
+    for _ in range(CANCELLATIONS):
+        left = asyncio.all_tasks(loop)
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(left, timeout=60.0))
+    raise RuntimeError(
+        f"tasks swallowed {CANCELLATIONS} cancellations: {', '.join(map(repr, asyncio.all_tasks(loop)))}"
+    )

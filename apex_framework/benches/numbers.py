@@ -135,6 +135,19 @@ def _strict_loss(found: Found) -> Answer:
     return Answer(f"mean {mean:.3%}, p95 {p95:.3%}", mean <= 0.005 and p95 <= 0.01, mean)
 
 
+def _drr(found: Found) -> Answer:
+    services, lane = ("final", "draft", "critic"), "drr_wred"
+    worst = max(abs(found.value(f"{service} off its weight", contender=lane)) for service in services)
+    shares = [found.value(f"{service} of 12", contender=lane) for service in services]
+    measured = f"{shares[0]:.2f} : {shares[1]:.2f} : {shares[2]:.2f} of 12, at most {worst:.2f} % off"
+    return Answer(measured, worst <= 1 and min(shares) > 0, worst, "%")
+
+
+def _stuck(found: Found) -> Answer:
+    ratio = found.value("least ratio of the other six")
+    return Answer(f"the other six handle {ratio:.2f} x what they do with nobody stuck", ratio >= 0.99, ratio, "x")
+
+
 def _probe(found: Found) -> Answer:
     p95 = found.value("p95", case="7 agents, 1 ms each")
     stuck = found.value("p95", case="one stuck")
@@ -252,6 +265,8 @@ PROMISES: Sequence[Promise] = (
         "stress",
         _strict_loss,
     ),
+    Promise("DRR 8:3:1 when backlogged", "+- 10 %", "+- 1 %, no class starved", "fairness", _drr),
+    Promise("one agent of seven stuck", "-", "costs the others nothing (>= 0.99 x)", "fairness", _stuck),
     Promise("probe p95", "< 20 ms", "< 5 ms", "health", _probe),
     Promise(
         "pre-validation under profile S", "aborts -30 %", "aborts -50 %, no fewer commits", "health", _pre_validation

@@ -49,7 +49,7 @@ def _rows(case: str, contender: str, judged: Iterable[Judge]) -> Iterator[Row]:
         wrong += len(judge.wrong)
         steps, calls, refused = steps + judge.steps, calls + judge.calls, refused + judge.refused
     for metric, value, unit in (
-        ("overspent, all scopes", total, "tokens"),
+        ("overspent, sum over scopes", total, "tokens"),
         ("runs that overspent", runs, "runs"),
         ("overspent, worst scope", round(100 * share, 2), "% of ceiling"),
         ("burned + in flight above", exposed, "tokens"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,20 @@ class BudgetSettings:
         for role, tokens in self.roles.items():
             ceiling(tokens, f"budget of role {role!r}")
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for the settings that all jobs of a run share."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return values | {"roles": dict(self.roles)} | {k: str(v) for k, v in values.items() if isinstance(v, Path)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BudgetSettings:
+        """The inverse of ``to_json``. Raises ConfigError."""
+        known = {f.name for f in fields(cls)}
+        if strange := sorted(set(data) - known):
+            raise ConfigError(f"unknown budget setting {strange[0]!r}", f"known: {', '.join(sorted(known))}")
+        stores = {name: Path(data[name]) for name in ("run_store", "day_store") if data.get(name) is not None}
+        return cls(**{**data, **stores})
+
     def options(self, scope: str) -> dict[str, Any]:
         """What ``catalog.make("budget_scope", scope, **options)`` is called with; nothing for a stranger's scope."""
         match scope:
@@ -70,7 +84,8 @@ def from_file(data: Mapping[str, Any], place: str, defaults: BudgetSettings | No
         raise ConfigError(f"{place}: unknown budget {strange[0]!r}", f"known: {', '.join(sorted(known))}")
     for key, name in (("episode_tokens", "episode"), ("run_tokens", "run"), ("daily_tokens", "day")):
         if key in data:
-            settings = replace(settings, **{name: ceiling(data[key], f"{place}: {key}", least=1)})
+            given: dict[str, Any] = {name: ceiling(data[key], f"{place}: {key}", least=1)}
+            settings = replace(settings, **given)
     if "per_agent_tokens" in data:
         roles = _table(data["per_agent_tokens"], f"{place}: per_agent_tokens")
         checked = {str(k).lower(): ceiling(v, f"{place}: per_agent_tokens: {k}") for k, v in roles.items()}

@@ -25,6 +25,9 @@ from ..runtime.health import Ready
 from ..services import denial
 from .arm import Arm
 
+SHEDS = 10
+"""Refusals within a second that ask for another topology: a throttled sender makes at most twenty attempts in that time."""
+
 
 class Everyone:
     """A topology in which everybody may speak to everybody at once, under another one's name (free broadcast)."""
@@ -105,7 +108,7 @@ def build_motion(
         dedup_cap=arm.dedup_cap,
         lane_bytes=arm.lane_bytes,
         total_bytes=arm.total_bytes,
-        throttle=Throttle() if arm.throttle else None,
+        throttle=Throttle(sheds=SHEDS) if arm.throttle else None,
         on_pressure=pressed,
     )
     engine = SwitchEngine(

@@ -20,6 +20,8 @@ class LLMRequest:
     seed: int = 0
     stop: tuple[str, ...] = ()
     request_id: str = ""
+    role: str = ""
+    """Who asks: a backend of several instances gives each role its own. No part of the question."""
 
 
 class LLMStatus(StrEnum):

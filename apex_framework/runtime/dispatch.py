@@ -128,8 +128,8 @@ class Dispatch(State):
                 return record.refuse(message, RouteResult.NO_ROUTE, "", size)
             if len(self._next) >= self._capacity * len(self._boxes):
                 return record.refuse(message, RouteResult.FULL, "", size)
-            if caps is not None and (excess := caps.excess(0, size)):
-                return record.refuse(message, RouteResult.FULL, "", size, excess)
+            if caps is not None and caps.total + size > caps.total_cap:
+                return record.refuse(message, RouteResult.FULL, "", size, "total_bytes")
         record.tally(message).admitted += 1
         record.hops += 1
         self._next.append(Held(message, holder, targets, expires, size, record.hops, True))

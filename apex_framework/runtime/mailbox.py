@@ -10,13 +10,14 @@ from typing import Any
 
 from ..errors import PluginError
 from ..interfaces.lane import Lane
-from ..interfaces.message import AgentID, Message, RouteResult
+from ..interfaces.message import AgentID, Epoch, Message, RouteResult
 from .dedup import DedupStore
 from .envelope import Envelope
 from .pairs import Pairs
 from .record import Record
 
-UNANSWERED = object()
+UNANSWERED = Message("", "", AgentID(""), AgentID(""), Epoch(0), {}, created_ts=0.0)
+"""Stands for a message while the lane has not answered."""
 
 
 class Lease:
@@ -117,10 +118,10 @@ class Mailbox:
         waiting = self.waiting
         if not waiting:
             return None
-        message: Any = UNANSWERED
+        message: Message | None = UNANSWERED
         try:
             message = self.lane.take()
-            envelope = waiting.pop(message.number)
+            envelope = waiting.pop(message.number)  # type: ignore[union-attr]  # what has no number is found out below
         except Exception as error:  # a plugin's edge: a named error, and no message lost
             raise self._mistaken(message, error) from error
         if message is not envelope:

@@ -38,12 +38,6 @@ class Bytes:
         self.total_cap = UNBOUNDED if total_cap is None else total_cap
         self.total = 0
 
-    def excess(self, held: int, size: int) -> str:
-        """The cap that ``size`` more bytes would exceed where a receiver has ``held``; empty when they fit."""
-        if held + size > self.lane_cap:
-            return "lane_bytes"
-        return "total_bytes" if self.total + size > self.total_cap else ""
-
     def add(self, box: Mailbox | None, size: int) -> None:
         """Count bytes in front of a receiver, or at the gate; fewer when ``size`` is negative."""
         self.total += size

@@ -45,7 +45,7 @@ class Router(Dispatch):
     ``throttle`` (see ``pressure``; ``on_pressure`` hears of every rung). Raises ValueError for impossible values.
     """
 
-    __slots__ = ("_flags", "_last_lease", "_last_retry", "_lease_s", "_max_attempts", "_retries")
+    __slots__ = ("_last_lease", "_last_retry", "_lease_s", "_max_attempts", "_retries")
 
     def __init__(
         self,
@@ -89,7 +89,6 @@ class Router(Dispatch):
         )
         self._max_attempts, self._lease_s = max_attempts, lease_s
         self._retries = None if retry_budget is None else Retries(retry_budget, clock.monotonic())
-        self._flags = dedup_cap > 0 or retry_budget is not None
         self._last_lease = self._last_retry = 0
 
     def waiting(self, agent: AgentID) -> int:
@@ -124,8 +123,11 @@ class Router(Dispatch):
             if not leases:
                 box.held_since = now
             leases[number] = lease
-            if self._flags:
-                self._flag(box, envelope, now)
+            if box.dedup is not None and box.dedup.seen(envelope.episode_id, envelope.msg_id, now):
+                self._record.duplicates += not envelope.redelivered
+                envelope.redelivered = True
+            if self._retries is not None and not envelope.attempt:
+                self._retries.earn()
             if envelope.redelivered:
                 self._record.redelivered += 1
             if self._record.listener is not None:
@@ -155,14 +157,6 @@ class Router(Dispatch):
             return True
         self._record.postponed += 1
         return False
-
-    def _flag(self, box: Mailbox, envelope: Envelope, now: float) -> None:
-        """A message is handed out: flag what the receiver has had before, earn budget for what it has not."""
-        if box.dedup is not None and box.dedup.seen(envelope.episode_id, envelope.msg_id, now):
-            self._record.duplicates += not envelope.redelivered
-            envelope.redelivered = True
-        if self._retries is not None and not envelope.attempt:
-            self._retries.earn()
 
     async def lease(self, agent: AgentID, *, wait: bool = True) -> Lease | None:
         """The next message for an agent; waits for one unless told not to. None once the episode is closed or the agent gone.

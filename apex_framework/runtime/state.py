@@ -175,21 +175,26 @@ class State:
 
     def _excess(self, box: Mailbox, size: int) -> str:
         """The bound that forbids another hop of so many bytes; empty when it fits."""
-        if self._strict and box.queued() >= self._capacity:
-            return FULL.value
-        return "" if self._bytes is None else self._bytes.excess(box.bytes, size)
+        if (caps := self._bytes) is not None:
+            if box.bytes + size > caps.lane_cap:
+                return "lane_bytes"
+            if caps.total + size > caps.total_cap:
+                return "total_bytes"
+        return FULL.value if self._strict and box.queued() >= self._capacity else ""
 
     def _follow(self, box: Mailbox, envelope: Envelope) -> None:
         """A hop was admitted to a lane."""
-        if self._bytes is not None:
-            self._bytes.add(box, envelope.size)
+        if (caps := self._bytes) is not None:
+            caps.total += envelope.size
+            box.bytes += envelope.size
         if box.pairs is not None:
             box.pairs.add(envelope)
 
     def _leave(self, box: Mailbox, envelope: Envelope) -> None:
         """A hop that was handed out has ended."""
-        if self._bytes is not None:
-            self._bytes.add(box, -envelope.size)
+        if (caps := self._bytes) is not None:
+            caps.total -= envelope.size
+            box.bytes -= envelope.size
         if box.pairs is not None and box.pairs.end(envelope):
             box.wake()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import JournalError, PayloadError
 from ..interfaces import Epoch, Roster
 from ..ports import Effects, Files, SystemFiles
-from ..runtime.journal import COMMIT, Journal, JournalSwitchLog, recovered_switch
+from ..runtime.journal import COMMIT, Journal, JournalSwitchLog, Record, recovered_switch
 from ..runtime.switchlog import SwitchRecord
 from .compaction import compacted
 from .records import FORM, Kind
@@ -52,10 +52,12 @@ class DurableLog:
         self._files, self._effects, self._sync_cost_s = files, effects, sync_cost_s
         self._compact_bytes = compact_bytes
         self._journal = self._open()
-        self.state = State()
-        for record in self._journal.records:
-            self.state.apply(record.kind, record.payload)
-        switch = recovered_switch(self._journal.records)
+        try:
+            self.state = _replayed(path, self._journal.records)
+            switch = recovered_switch(self._journal.records)
+        except BaseException:
+            self._journal.close()
+            raise
         self.topology = switch.topology if switch is not None else ""
         """Name of the topology in force when the journal ends; empty when the session never switched."""
         self.epoch = switch.epoch if switch is not None else Epoch(0)
@@ -69,7 +71,6 @@ class DurableLog:
         self._waiting: deque[tuple[Journal, int, Callable[[], None]]] = deque()
         self._more: asyncio.Event | None = None
         self._base = self._journal.size
-        self._require_form()
 
     @classmethod
     def open(
@@ -204,15 +205,6 @@ class DurableLog:
             self.failure = error
             self.on_failure(error)
 
-    def _require_form(self) -> None:
-        begun = self.state.begun
-        if begun is None and any(r.kind != COMMIT and 16 <= r.kind < 64 for r in self._journal.records):
-            self.close()
-            raise JournalError(f"{self.path} does not begin as a session's journal", "name another file")
-        if begun is not None and begun.get("form") != FORM:
-            self.close()
-            raise JournalError(f"{self.path} is of form {begun.get('form')}, not {FORM}", "use the apex that wrote it")
-
 
 class Switches:
     """The switch log of a durable session: it writes to the journal that is in use."""
@@ -233,6 +225,25 @@ class Switches:
 
     def abort(self, record: SwitchRecord, reason: str) -> None:
         JournalSwitchLog(self._log._journal).abort(record, reason)
+
+
+def _replayed(path: Path, records: Sequence[Record]) -> State:
+    """The state that records amount to. Raises JournalError when they are no session's."""
+    state = State()
+    for record in records:
+        if record.kind in set(Kind):
+            begins = record.payload.get("begun", record.payload) if state.begun is None else {"form": FORM}
+            if begins.get("form") != FORM:
+                form = begins.get("form")
+                cause = f"is of form {form}, not {FORM}" if form else "does not begin as a session's journal"
+                raise JournalError(f"{path} {cause}", "use the apex that wrote it, or name another file")
+        try:
+            state.apply(record.kind, record.payload)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise JournalError(
+                f"{path}: record {record.seq} is none of a session: {error!r}", "use the apex that wrote it"
+            ) from error
+    return state
 
 
 def _unwritable(path: Path, error: OSError) -> JournalError:

@@ -248,7 +248,6 @@ class Keeper:
                 message = from_message(row["message"], session.episode_id, session.clock.monotonic())
                 session.told(number, session.agents[AgentID(row["by"])], message, row["error"])
 
-
     def _set_back(self) -> None:
         for agent in self.session.agents.values():
             if agent.id in self.log.state.snapshots:

@@ -35,14 +35,15 @@ from ..runtime.switchlog import SwitchRecord
 from ..services import LLMService, ToolService
 from ..session import Services, Session
 from ..timeloop import run
+from .character import Parts
 from .faults import FAULTS, Faults
 from .history import HistoryChecker
-from .invariants import Findings, RouterModel
+from .invariants import Findings
 from .outcome import Outcome, words
+from .router_model import RouterModel
 from .scripted import Answer, ScriptedBackend
 from .spending import Ceiling
 from .trace import Trace
-from .world import Parts
 
 NONSENSE: tuple[Any, ...] = ("", "?", "task", "done", 7, None)
 

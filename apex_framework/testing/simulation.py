@@ -24,13 +24,14 @@ from ..ports import Ids, VirtualEffects, derive_seed
 from ..runtime.journal import Journal, SwitchState, recovered_switch
 from ..timeloop import run
 from .chaos import TEN_YEARS_S, TICK_S, ChaosClock
+from .character import Character, Parts
 from .disk import Crash, SimulatedDisk
 from .faults import FAULTS, Faults
 from .invariants import Findings
 from .outcome import Outcome, words
 from .spending import Spending
 from .trace import Trace
-from .world import Character, Parts, World
+from .world import World
 
 
 class Simulation:
@@ -167,12 +168,12 @@ class Simulation:
         """Plays with the clocks."""
         rng, faults = self._rng, self.faults
         while True:
-            await asyncio.sleep(rng.random() * 0.5)
+            await asyncio.sleep(rng.random() * 0.1)
             if faults.strikes("wall_jump", 0.3):
                 clock.jump_wall(rng.uniform(-TEN_YEARS_S, TEN_YEARS_S))
-            if faults.strikes("clock_pause", 0.1):
+            if faults.strikes("clock_pause", 0.2):
                 clock.suspend(rng.random() * 3600, counted=False)
-            if faults.strikes("clock_leap", 0.1):
+            if faults.strikes("clock_leap", 0.2):
                 clock.suspend(rng.random() ** 4 * 3600, counted=True)
             if not faults.enabled:
                 return

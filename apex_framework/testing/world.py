@@ -7,19 +7,17 @@ pin, journal. The workload sends, handles, refuses and forgets; the model judges
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..errors import JournalError, PayloadError, UnknownNameError
+from ..errors import PayloadError, UnknownNameError
 from ..events import HealthPinned, MessageMoved
-from ..interfaces import AgentID, Epoch, LaneDiscipline, Member, Message, MessagePriority, Roster, Topology, Transport
+from ..interfaces import AgentID, Epoch, Message, MessagePriority
 from ..ports import Ids
-from ..runtime.coordinator import Coordinator, Deferred
+from ..runtime.coordinator import Coordinator
 from ..runtime.health import TopologyHealthProbe
 from ..runtime.journal import Journal, JournalSwitchLog, SwitchState
 from ..runtime.mailbox import Lease
@@ -27,76 +25,24 @@ from ..runtime.pinning import HealthPin
 from ..runtime.pressure import RetryBudget
 from ..runtime.router import Router
 from ..runtime.routes import RouteTable
-from ..runtime.switch import SwitchEngine, SwitchResult
-from ..runtime.switchlog import SwitchRecord
+from ..runtime.switch import SwitchEngine
 from .chaos import ChaosClock, FaultyCarrier, FaultyTransport
-from .disk import SimulatedCrash, SimulatedDisk
+from .character import Character, Parts
+from .disk import SimulatedDisk
 from .faults import Faults
 from .history import HistoryChecker
-from .invariants import Findings, RouterModel
+from .invariants import Findings
+from .router_model import RouterModel
 from .spending import ROLES, Spending
+from .switching import Switching
 from .trace import Trace
+from .watched_log import WatchedLog
 
 PRIORITIES = tuple(MessagePriority)
 AUDIENCES = (*ROLES, "BROADCAST", "coder+critic")
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What is under test."""
-
-    topologies: Mapping[str, Topology]
-    lanes: LaneDiscipline
-    transport: Transport
-
-
-@dataclass(frozen=True)
-class Character:
-    """What one run is like, drawn from its seed: the same in all its lives."""
-
-    roster: Roster
-    first: str
-    capacity: int
-    ttl_s: float
-    lease_s: float
-    deadline_ms: float
-    on_busy: str
-    pace_s: float
-    coordinated: bool
-    parallel: bool
-    consumers: int
-    strict: bool
-    dedup_cap: int
-    lane_bytes: int | None
-    retry_budget: bool
-
-    @classmethod
-    def draw(cls, rng: random.Random, topologies: Mapping[str, Topology], faults: Faults) -> Character:
-        """A team of 2 to 7 and its settings."""
-        size = rng.randint(2, 7)
-        members = tuple(Member(AgentID(f"a{i}"), ROLES[i % len(ROLES)]) for i in range(size))
-        return cls(
-            roster=Roster(members, members[0].id),
-            first=rng.choice(sorted(topologies)),
-            capacity=rng.choice((3, 30, 10_000)),
-            ttl_s=rng.choice((0.05, 0.3, 60.0)),
-            lease_s=rng.choice((0.2, 600.0))
-            if "never_acks" in faults.enabled or "acks_late" in faults.enabled
-            else 600.0,
-            deadline_ms=rng.choice((0.0, 5.0, 50.0, 200.0)),
-            on_busy=rng.choice(("drain", "migrate")),
-            pace_s=rng.choice((0.0, 0.005, 0.02)),
-            coordinated=rng.random() < 0.5,
-            parallel=rng.random() < 0.5,
-            consumers=rng.choice((1, 1, 1, 2)),
-            strict=rng.random() < 0.3,
-            dedup_cap=rng.choice((0, 50_000)),
-            lane_bytes=rng.choice((None, None, None, 200)),
-            retry_budget=rng.random() < 0.2,
-        )
-
-
-class World:
+class World(Switching):
     """One life. ``run`` works until it is told to stop; ``check`` is called between its callbacks."""
 
     def __init__(
@@ -133,6 +79,7 @@ class World:
         self._attempted = False
         self._idle: Counter[str] = Counter()
         """Consumers that wait for a message."""
+        self._waits: dict[str, asyncio.Timeout] = {}
         self._idle_in_vain: list[str] = []
         self._now = 0.0
         self._slow: list[bool] = []
@@ -265,13 +212,22 @@ class World:
     def _message(self, origin: str) -> None:
         audience = self.rng.choice((*self.character.roster.ids, *AUDIENCES))
         self.carrier.carry(replace(self._new(origin, audience), audience=audience))
+        if self._waits and self.faults.strikes("cancel_lease", 0.1):
+            # Just now, when what was sent may have woken somebody: both ends of that race have to be met.
+            agent = self.rng.choice(list(self._waits))
+            limit = self._waits.pop(agent)
+            if not limit.expired():
+                limit.reschedule(0.0)
 
     async def _consume(self, agent: AgentID) -> None:
         rng, router, faults = self.rng, self.router, self.faults
         while not router.closed:
             self._idle[agent] += 1
             try:
-                async with asyncio.timeout(rng.random() * 0.05 if faults.strikes("cancel_lease", 0.1) else None):
+                async with asyncio.timeout(
+                    rng.random() * 0.05 if faults.strikes("cancel_lease", 0.1) else None
+                ) as limit:
+                    self._waits[agent] = limit
                     lease = await router.lease(agent)
             except TimeoutError:
                 self._idle[agent] -= 1
@@ -279,6 +235,8 @@ class World:
                 continue
             except UnknownNameError:
                 lease = None
+            finally:
+                self._waits.pop(agent, None)
             self._idle[agent] -= 1
             if lease is None:
                 await asyncio.sleep(10.0 if self.stopping else 0.05)
@@ -324,117 +282,6 @@ class World:
             await self.spending.call(role)
             await asyncio.sleep(self.rng.random() * 0.1)
 
-    # --- switches -------------------------------------------------------------------------------
-
-    async def _warm(self) -> None:
-        if self.faults.strikes("second_switch", 0.1):
-            try:
-                await self.engine.switch_to(self.character.first)
-                self.blame("one_switch", "a second switch was let in while one is in flight")
-            except RuntimeError:
-                pass
-        if self.faults.strikes("warm_up_fails", 0.05):
-            raise RuntimeError("the model is not there")
-        await asyncio.sleep(10.0 if self.faults.strikes("warm_up_hangs", 0.05) else 0.001 * self.rng.random())
-
-    async def _ready(self) -> bool:
-        if self.faults.strikes("sick_agent", 0.3):
-            if self.rng.random() < 0.5:
-                return False
-            await asyncio.sleep(1.0)
-        return True
-
-    async def _decide(self) -> None:
-        rng, faults = self.rng, self.faults
-        while not self.stopping:
-            await asyncio.sleep(rng.random() * 0.03 if rng.random() < 0.7 else 0.0)
-            target = rng.choice(sorted(self.parts.topologies))
-            if faults.strikes("unknown_target", 0.05):
-                target = "nowhere"
-            limit = rng.random() * 0.01 if faults.strikes("cancel_switch", 0.1) else None
-            self.switches += 1
-            try:
-                async with asyncio.timeout(limit):
-                    await (self._wish(target) if self.character.coordinated else self._order(target))
-            except TimeoutError:
-                self.cancelled += 1
-        if self.pin is not None:
-            await self._heal_pin(self.pin)
-
-    async def _order(self, target: str) -> None:
-        """A switch, straight at the engine."""
-        roster = None
-        if self.faults.strikes("agent_gone", 0.15):
-            ids = self.character.roster.members
-            gone = self.rng.choice(ids[1:])
-            roster = Roster(tuple(m for m in ids if m != gone), self.character.roster.lead)
-            if len(roster.members) < 2:
-                roster = None
-        elif self.rng.random() < 0.3 and "agent_gone" in self.faults.enabled:
-            roster = self.character.roster
-        before = self.model.epoch
-        self._judge(target, before, await self.engine.switch_to(target, roster))
-
-    async def _wish(self, target: str) -> None:
-        """A wish, by way of the coordinator and the pin."""
-        if self.pin is not None:
-            slow = self.faults.strikes("controller_slow", 0.4)
-            was, self._slow = self.pin.pinned, [*self._slow, slow][-5:]
-            self.pin.decided(20.0 if slow else 1.0)
-            if not was and self.pin.pinned != (len(self._slow) == 5 and any(self._slow)):
-                self.blame("pin", f"pinned is {self.pin.pinned} after slow decisions {self._slow}")
-            if was != self.pin.pinned:
-                self._slow = []
-            await self._hold()
-        pinned = self.pin is not None and self.pin.pinned
-        since_attempt, since_commit, attempted = self._since_attempt, self._since_commit, self._attempted
-        before = self.model.epoch
-        if self.rng.random() < 0.5:
-            answer: SwitchResult | Deferred | None = await self.coordinator.request(target)
-        else:
-            answer = await self.coordinator.apply_deferred()
-        if isinstance(answer, SwitchResult):
-            if pinned:
-                self.blame("pin", f"a wish for {answer.target} was carried out while pinned")
-            if since_commit < 2 or (attempted and since_attempt < 2):
-                self.blame("dwell", f"switched {since_attempt} steps after an attempt, {since_commit} after a commit")
-            self._judge(answer.target, before, answer)
-        elif isinstance(answer, Deferred):
-            self.deferred += 1
-            if pinned != (answer.reason == "pinned"):
-                self.blame("pin", f"pinned is {pinned}, the wish was answered {answer.reason}")
-
-    async def _hold(self) -> None:
-        before = self.model.epoch
-        result = await self.coordinator.hold()
-        if result is not None:
-            self._judge(result.target, before, result)
-        held = self.pin is not None and self.pin.pinned and (result is None or result.ok)
-        if held and self.router.table.name != self.pin.topology:
-            self.blame("pin", f"pinned to {self.pin.topology}, {self.router.table.name} is in force")
-
-    async def _heal_pin(self, pin: HealthPin) -> None:
-        """Fast decisions unpin, after as many windows as were agreed."""
-        for _ in range(10):
-            if pin.pinned:
-                await self._hold()
-            for _ in range(5):
-                pin.decided(1.0)
-        if pin.pinned:
-            self.blame("liveness", "ten healthy windows, and still pinned")
-
-    def _judge(self, target: str, before: int, result: SwitchResult) -> None:
-        name, epoch = self.engine.active()
-        if result.ok:
-            sound = result.epoch == before + 1 == epoch and result.target == target == name and not result.reason
-        else:
-            sound = result.epoch == before == epoch and bool(result.reason)
-            self.reasons[str(result.reason)] = self.reasons.get(str(result.reason), 0) + 1
-        if result.ok and self.character.on_busy == "drain" and result.stats.migrated:
-            self.blame("result", f"{result.stats.migrated} messages were migrated by a switch that drains")
-        if not sound:
-            self.blame("result", f"{result} after epoch {before}, in force is {name} in epoch {epoch}")
-
     # --- the end --------------------------------------------------------------------------------
 
     async def _settle(self) -> None:
@@ -459,71 +306,3 @@ class World:
             self.history.finish()
             self.findings.violations.update(self.history.violations)
             self.findings.examples += self.history.examples[:5]
-
-
-class WatchedLog:
-    """The switch log of a world: the model hears of every COMMIT, and the disk fails when faults say so."""
-
-    def __init__(self, world: World, inner: JournalSwitchLog, disk: SimulatedDisk) -> None:
-        self._world, self._inner, self._disk = world, inner, disk
-        self._open: SwitchRecord | None = None
-
-    def intent(self, record: SwitchRecord) -> None:
-        """Raises OSError (ENOSPC), JournalError."""
-        world, faults = self._world, self._world.faults
-        if self._open is not None:
-            world.blame("one_switch", f"a switch to {record.target} begins before that to {self._open.target} ended")
-        if faults.strikes("disk_full", 0.1):
-            self._break(errno.ENOSPC)
-        elif faults.strikes("disk_error", 0.1):
-            self._break(errno.EIO)
-        elif faults.strikes("crash_io", 0.1):
-            self._disk.stop_at(world.rng.randint(1, 4))
-        self._write(self._inner.intent, record)
-        self._open = record
-        world.model.hasten(float("inf"))
-
-    def _break(self, error: int) -> None:
-        """Most often the disk has recovered when a switch is tried again; now and then it fails under the journal."""
-        if self._world.rng.random() < 0.7:
-            raise OSError(error, os.strerror(error))
-        self._disk.fail_at(self._world.rng.randint(1, 4), error, forever=self._world.rng.random() < 0.5)
-
-    def _write(self, write: Callable[[SwitchRecord], None], record: SwitchRecord) -> None:
-        try:
-            write(record)
-        except SimulatedCrash:
-            self._world.died()
-            raise
-
-    def commit(self, record: SwitchRecord) -> None:
-        """Raises OSError (EIO), JournalError."""
-        world = self._world
-        state = SwitchState(record.epoch, record.target, record.roster)
-        if world.alive:
-            world.in_doubt = state
-        try:
-            self._write(self._inner.commit, record)
-        except JournalError as error:
-            if world.alive and not error.in_doubt:
-                world.in_doubt = None
-            raise
-        if not world.alive:
-            return
-        world.in_doubt = None
-        world.committed = state
-        self._ended()
-        world.model.committed(record.roster, world.parts.topologies[record.target], record.epoch)
-        world._since_commit = 0
-
-    def abort(self, record: SwitchRecord, reason: str) -> None:
-        """Raises JournalError."""
-        self._ended()
-        self._write(lambda ended: self._inner.abort(ended, reason), record)
-
-    def _ended(self) -> None:
-        world = self._world
-        self._open = None
-        world._since_attempt = 0
-        world._attempted = True
-        world.model.hasten(world.clock.monotonic())

@@ -20,10 +20,11 @@ from .classes import ServiceClass, service_classes
 _ENQUEUED = RouteResult.ENQUEUED
 _FULL = RouteResult.FULL
 _WRED = RouteResult.WRED
+_TRIM = 4096
 
 
 class DrrWredLane:
-    """A bounded lane of three first-in-first-out queues. Every method is O(1), ``iter`` O(waiting).
+    """A bounded lane of three first-in-first-out queues. ``offer`` and ``take`` are O(1), ``iter`` is O(waiting).
 
     A message of no known class is served and refused as the least urgent one.
     """
@@ -32,25 +33,26 @@ class DrrWredLane:
         "_arrivals",
         "_by_class",
         "_capacity",
-        "_classes",
         "_credit",
         "_queues",
         "_random",
+        "_trim_at",
         "_turn",
         "_waiting",
     )
 
     def __init__(self, classes: tuple[ServiceClass, ...], capacity: int, rng: random.Random) -> None:
-        self._classes = classes
         self._capacity = capacity
         self._random = rng.random
-        self._queues = tuple(_Queue(c, capacity) for c in classes)
-        self._by_class = {c.name: queue for c, queue in zip(classes, self._queues, strict=True)}
+        self._queues = tuple(_Queue(place, service, capacity) for place, service in enumerate(classes))
+        self._by_class = {queue.service.name: queue for queue in self._queues}
         self._turn = 0
         self._credit = classes[0].weight
         """Messages that the class whose turn it is may still have in this round."""
         self._waiting = 0
-        self._arrivals = 0
+        self._arrivals = bytearray()
+        """Class of each message in order of arrival; of the messages gone since then too, until it is trimmed."""
+        self._trim_at = _TRIM
 
     def offer(self, message: Message) -> RouteResult:
         """Admit; or refuse, as FULL without room, as WRED by chance as the lane fills."""
@@ -65,18 +67,23 @@ class DrrWredLane:
             if self._random() < queue.service.refusal(waiting / self._capacity):
                 return _WRED
         self._waiting = waiting + 1
-        self._arrivals = arrival = self._arrivals + 1
         queue.messages.append(message)
-        queue.arrivals.append(arrival)
+        self._arrivals.append(queue.place)
+        if len(self._arrivals) > self._trim_at:
+            self._trim()
         return _ENQUEUED
 
     def restore(self, message: Message) -> None:
         """Append to its class, regardless of capacity and chance."""
-        queue = self._queue(message)
+        try:
+            queue = self._by_class[message.priority]
+        except (KeyError, TypeError):
+            queue = self._queues[-1]
         self._waiting += 1
-        self._arrivals = arrival = self._arrivals + 1
         queue.messages.append(message)
-        queue.arrivals.append(arrival)
+        self._arrivals.append(queue.place)
+        if len(self._arrivals) > self._trim_at:
+            self._trim()
 
     def take(self) -> Message | None:
         """The oldest of the class whose turn it is; each class has ``weight`` messages a round while it has any."""
@@ -89,35 +96,41 @@ class DrrWredLane:
             queue = self._queues[turn]
             credit = queue.service.weight
         self._credit = credit - 1
-        queue.arrivals.popleft()
         return queue.messages.popleft()
 
     def __len__(self) -> int:
         return self._waiting
 
     def __iter__(self) -> Iterator[Message]:
-        waiting = [
-            pair for queue in self._queues for pair in zip(queue.arrivals, queue.messages, strict=True)
-        ]  # fmt: skip
-        waiting.sort(key=lambda pair: pair[0])
-        return iter([message for _, message in waiting])
+        queues = [iter(queue.messages) for queue in self._queues]
+        return iter([next(queues[place]) for place in self._here()])
 
-    def _queue(self, message: Message) -> _Queue:
-        try:
-            return self._by_class[message.priority]
-        except (KeyError, TypeError):
-            return self._queues[-1]
+    def _here(self) -> bytearray:
+        """Class of each message that waits, in order of arrival: of each class, the oldest arrivals are those gone."""
+        gone = [self._arrivals.count(queue.place) - len(queue.messages) for queue in self._queues]
+        here = bytearray()
+        for place in self._arrivals:
+            if gone[place]:
+                gone[place] -= 1
+            else:
+                here.append(place)
+        return here
+
+    def _trim(self) -> None:
+        """Forget the arrivals of messages that have gone: every so many arrivals, so that it costs each of them O(1)."""
+        self._arrivals = self._here()
+        self._trim_at = 2 * len(self._arrivals) + _TRIM
 
 
 class _Queue:
-    """What waits of one class, and with each message its place in the order of arrival."""
+    """What waits of one class."""
 
-    __slots__ = ("arrivals", "free", "messages", "service")
+    __slots__ = ("free", "messages", "place", "service")
 
-    def __init__(self, service: ServiceClass, capacity: int) -> None:
+    def __init__(self, place: int, service: ServiceClass, capacity: int) -> None:
+        self.place = place
         self.service = service
         self.messages: deque[Message] = deque()
-        self.arrivals: deque[int] = deque()
         self.free = min(int(service.threshold * capacity), capacity - 1)
         """With so many waiting, or fewer, nothing is refused."""
 

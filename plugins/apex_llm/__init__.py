@@ -1,4 +1,4 @@
-"""Model backends without a model: a script, and a cassette of recorded answers."""
+"""Model backends: servers over HTTP, a script, and a cassette of recorded answers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,30 @@ def _replay(spec: str = "", **options: Any) -> LLMBackend:
     return ReplayBackend(**{"path": spec, **options} if spec else options)
 
 
+def _openai(**options: Any) -> LLMBackend:
+    from .openai import OpenAIBackend
+
+    return OpenAIBackend(**options)
+
+
+def _vllm(**options: Any) -> LLMBackend:
+    from .vllm import VLLMBackend
+
+    return VLLMBackend(**options)
+
+
+def _llama_server(**options: Any) -> LLMBackend:
+    from .llama_server import LlamaServerBackend
+
+    return LlamaServerBackend(**options)
+
+
+def _ollama(**options: Any) -> LLMBackend:
+    from .ollama import OllamaBackend
+
+    return OllamaBackend(**options)
+
+
 class Plugin(ApexSpec):
     """What this package brings."""
 
@@ -30,6 +54,10 @@ class Plugin(ApexSpec):
     def apex_llm_backends(self, add: Add[LLMBackend]) -> None:
         add("scripted", _scripted, summary="answers from a text, a list or a function")
         add("replay", _replay, summary="answers from a cassette (replay:PATH); records them from another backend")
+        add("openai", _openai, summary="a server that speaks the OpenAI API (openai:MODEL)", requires="http")
+        add("vllm", _vllm, summary="vLLM's server (vllm:MODEL)", requires="http")
+        add("llama_server", _llama_server, summary="llama.cpp's server (llama-server)", requires="http")
+        add("ollama", _ollama, summary="an Ollama server, by its own API (ollama:MODEL)", requires="ollama")
 
 
 plugin = Plugin()

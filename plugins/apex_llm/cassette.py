@@ -36,8 +36,8 @@ _SECRET_NAMES = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$"
 
 
 def call_hash(model_id: str, request: LLMRequest) -> str:
-    """SHA-256 of the canonical JSON of model and request; ``request_id`` is no part of it."""
-    fields = {k: v for k, v in asdict(request).items() if k != "request_id"}
+    """SHA-256 of the canonical JSON of model and request; ``request_id`` and ``role`` are no part of it."""
+    fields = {k: v for k, v in asdict(request).items() if k not in ("request_id", "role")}
     text = json.dumps({"model_id": model_id, **fields}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -19,6 +19,7 @@ PINNING = "apex_framework.runtime.pinning"
 JOURNAL = "apex_framework.runtime.journal"
 RECOVERY = "apex_framework.runtime.recovery"
 LEDGER = "apex_framework.budget.ledger"
+BOOKS = "apex_framework.budget.books"
 ACCOUNT = "apex_framework.budget.account"
 GUARD = "apex_framework.budget.guard"
 FIFO = "apex_lanes.fifo"
@@ -142,16 +143,16 @@ BUGS = (
     ),
     PlantedBug(
         "bytes_one_over",
-        PRESSURE,
-        "if held + size > self.lane_cap:",
-        "if held > self.lane_cap:",
+        STATE,
+        "if box.bytes + size > caps.lane_cap:",
+        "if box.bytes > caps.lane_cap:",
         "the byte cap of a lane is exceeded by one message",
     ),
     PlantedBug(
         "bytes_never_leave",
         STATE,
-        "self._bytes.add(box, -envelope.size)",
-        "self._bytes.add(box, 0)",
+        "            caps.total -= envelope.size\n            box.bytes -= envelope.size\n",
+        "            pass\n",
         "bytes of ended hops count for ever",
     ),
     PlantedBug(
@@ -364,14 +365,14 @@ BUGS = (
     ),
     PlantedBug(
         "late_settlement_adds",
-        LEDGER,
+        BOOKS,
         "self._spend(reservation, tokens - reservation.tokens, ms - reservation.ms)",
         "self._spend(reservation, tokens, ms)",
         "a late settlement counts on top of the debit",
     ),
     PlantedBug(
         "expiry_forgives",
-        LEDGER,
+        BOOKS,
         "                self._spend(reservation, reservation.tokens, reservation.ms)\n",
         "",
         "an expired reservation costs nothing",
@@ -409,9 +410,8 @@ BUGS = (
     PlantedBug(
         "drr_loses_what_is_restored",
         DRR,
-        "        self._waiting += 1\n        self._arrivals = arrival = self._arrivals + 1\n"
+        "        self._waiting += 1\n        queue.messages.append(message)\n",
         "        queue.messages.append(message)\n",
-        "        self._arrivals = arrival = self._arrivals + 1\n        queue.messages.append(message)\n",
         "the lane does not count what comes back or was forwarded",
         lane="drr_wred",
     ),

@@ -57,6 +57,6 @@ def test_the_router_without_a_gate_is_the_same_router_less_the_check() -> None:
 
 
 def test_a_router_whose_check_has_moved_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gating.inspect, "getsource", lambda _: "def send(self, message):\n    return None\n")
+    monkeypatch.setattr("inspect.getsource", lambda _: "def send(self, message):\n    return None\n")
     with pytest.raises(LookupError, match="not where this bench looks"):
         gating.ungated()

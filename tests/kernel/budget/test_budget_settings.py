@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,14 @@ def test_settings_made_directly_are_checked_too():
     for bad in ({"run": 0}, {"day": float("nan")}, {"episode": None}, {"roles": {"coder": -1}}):
         with pytest.raises(ConfigError):
             BudgetSettings(**bad)
+
+
+def test_settings_travel_to_workers_as_json():
+    settings = BudgetSettings(run=5, day=7, roles={"coder": 1}, run_store=Path("r"), group="eval", bias_pct=10.0)
+    assert BudgetSettings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+    assert BudgetSettings.from_json({}) == BudgetSettings()
+    with pytest.raises(ConfigError, match="unknown budget setting 'days'"):
+        BudgetSettings.from_json({"days": 5})
 
 
 def test_options_are_what_each_scope_is_made_with():

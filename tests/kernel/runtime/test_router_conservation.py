@@ -232,7 +232,7 @@ def run_machine(machine: type[Conservation], examples: int, phases: tuple[Phase,
         phases=phases,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(machine, settings=chosen)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=chosen)  # type: ignore[no-untyped-call]  # Hypothesis has no types here
 
 
 def test_conservation_holds_after_every_step_with_the_shipped_lanes_and_every_setting() -> None:

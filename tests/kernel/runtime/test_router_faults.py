@@ -363,7 +363,7 @@ def test_f20_a_router_that_tries_for_ever_is_found(monkeypatch: pytest.MonkeyPat
         rig = Rig("flat", ttl_s=1e9)
         rig.send("planner", "coder")
         for _ in range(6):
-            rig.router.nack(await rig.router.lease(CODER), "poison")  # type: ignore[arg-type]
+            rig.router.nack(await rig.router.lease(CODER), "poison")  # type: ignore[arg-type]  # there is one
         assert rig.router.audit().dead != {"max_retries": 1}
 
     run(main())

@@ -205,7 +205,7 @@ def test_any_of_the_ready_callbacks_may_run_first() -> None:
     assert {run(main(), seed=seed, shuffle=True) for seed in range(40)} == {"alateb", "ablate", "balate"}
 
 
-def test_F27_a_coarse_clock_ticks() -> None:
+def test_f27_a_coarse_clock_ticks() -> None:
     async def main() -> list[float]:
         times = []
         for _ in range(6):

@@ -1,0 +1,13 @@
+"""Models in processes of their own: what a backend that loads a model here, not on a server, is made of.
+
+A plugin brings an ``Engine``, which knows one library; ``WorkerBackend`` gives each instance of it a process, speaks with
+it, starts it again when it dies, and is the backend. No context is shared between instances, and nothing that breaks in
+one (a crash in native code, no memory left, a hang) reaches this process.
+"""
+
+from .backend import ModelInfo, WorkerBackend
+from .engine import Answered, Ask, Engine, EngineError
+from .fleet import FleetSettings
+from .stops import StopCutter
+
+__all__ = ["Answered", "Ask", "Engine", "EngineError", "FleetSettings", "ModelInfo", "StopCutter", "WorkerBackend"]
