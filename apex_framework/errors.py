@@ -155,6 +155,12 @@ class BudgetStoreError(EnvironmentProblem):
         self.reason = reason
 
 
+class ModelError(EnvironmentProblem):
+    """A model's files are missing, damaged, of a kind that cannot be used, or too large for this machine."""
+
+    code = "E0330"
+
+
 # --- at work: exit status 4 when an episode fails for infrastructure --------------------------
 
 

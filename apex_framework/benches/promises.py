@@ -24,6 +24,7 @@ SHORT: Mapping[str, Mapping[str, object]] = {
     "stress": {"seeds": 20, "only": ("apex", "lanes of 10,000")},
     "health": {"seeds": 4},
     "simulate": {"seeds": 1_000},
+    "telemetry": {"n": 10_000},
     "degradation": {"seeds": 1},
 }
 """Bench -> options of its short form."""

@@ -132,8 +132,7 @@ class Guard:
                 "estimate of %r tokens x %r, %r ms, %r of output", estimate_tokens, margin, estimate_ms, max_tokens
             )
             return Denied({"estimate": "policy:no_estimate"}, self.remaining(tags), 0)
-        factor = self._factor if margin == 1.0 else max(Fraction(1), self._factor / Fraction(str(margin)))
-        tokens = -(-factor.numerator * estimate_tokens // factor.denominator) + max_tokens
+        tokens = self._padded(estimate_tokens, margin) + max_tokens
         if self._tranches.closed:
             return Denied({"guard": "policy:closed"}, {}, tokens)
         instances = self._resolver.instances(tags)
@@ -194,10 +193,17 @@ class Guard:
         """Scope name -> share of its own token limit that is left, in [0, 1]; 0 for a broken scope."""
         return {r.scope.name: self._share(r) for r in self._resolver.each(tags)}
 
-    def output_cap(self, tags: CallTags, estimate_tokens: int, wanted: int) -> int:
+    def output_cap(self, tags: CallTags, estimate_tokens: int, wanted: int, *, margin: float = 1.0) -> int:
         """The most output tokens, at most ``wanted``, that a call with such a prompt could be granted now; 0 if none."""
-        prompt = -(-self._factor.numerator * estimate_tokens // self._factor.denominator)
+        if not _amounts(estimate_tokens, wanted) or not _is_margin(margin):
+            return 0
+        prompt = self._padded(estimate_tokens, margin)
         return max(0, min([wanted, *(left - prompt for left in self.remaining(tags).values())]))
+
+    def _padded(self, estimate_tokens: int, margin: float) -> int:
+        """An estimate that already holds ``margin``, with what is missing to ``safety``; rounded up."""
+        factor = self._factor if margin == 1.0 else max(Fraction(1), self._factor / Fraction(str(margin)))
+        return -(-factor.numerator * estimate_tokens // factor.denominator)
 
     def _left(self, found: Resolved) -> int | None:
         instance, whole = found.instance, found.whole

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks to finish what is in flight, the second, or 30 seconds, ends it."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first asks to finish what is in flight, the second, or 30 seconds, ends it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-                self._before[number] = signal.signal(number, self._take)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means what it says
+                    self._before[number] = signal.signal(number, self._take)
         return self
 
     def __exit__(

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import logging
 import opcode
-import signal
 from collections.abc import Awaitable, Callable, Sequence
-from types import CodeType
 from typing import Any
 
 from ..errors import RuntimeFault
@@ -69,24 +67,14 @@ def is_interrupt(error: BaseException) -> bool:
     """
     if not isinstance(error, KeyboardInterrupt | SystemExit):
         return False
-    handlers = _handlers()
-    code, at, trace = None, -1, error.__traceback__
+    code, at, before, trace = None, -1, None, error.__traceback__
     while trace is not None:
-        code, at, trace = trace.tb_frame.f_code, trace.tb_lasti, trace.tb_next
-        if code in handlers:
+        frame, code, at = trace.tb_frame, trace.tb_frame.f_code, trace.tb_lasti
+        arguments = code.co_varnames[: code.co_argcount]
+        # A handler is called with the frame that it interrupts; nothing else is called with its caller's frame.
+        if before is not None and any(frame.f_locals.get(name) is before for name in arguments):
             return True
+        before, trace = frame, trace.tb_next
     if isinstance(error, SystemExit):
         return False
     return code is None or code.co_code[at] != opcode.opmap["RAISE_VARARGS"]
-
-
-def _handlers() -> set[CodeType]:
-    """Code of the signal handlers that are written in Python."""
-    found = set()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
-        handler: Any = signal.getsignal(number)
-        handler = getattr(handler, "func", handler)  # a partial
-        handler = getattr(handler, "__func__", handler)  # a bound method
-        if isinstance(code := getattr(handler, "__code__", None), CodeType):
-            found.add(code)
-    return found

@@ -31,8 +31,8 @@ async def bounded(work: Awaitable[T]) -> T:
     ``asyncio.timeout`` does; but what then goes on for ``GRACE_S`` is a BackendError. Raises TypeError for what cannot
     be awaited. Code that does not let the loop turn cannot be stopped, here or anywhere in its thread.
     """
-    if inspect.iscoroutine(work):
-        return await _driven(work)
+    if inspect.iscoroutine(work) or hasattr(work, "throw"):  # the next piece of an async generator can be driven, too
+        return await _driven(work)  # type: ignore[arg-type]  # it has a coroutine's send, throw and close
     if not inspect.isawaitable(work):
         raise TypeError(f"{type(work).__name__} cannot be awaited")
     return await _driven(_awaited(work))
@@ -91,19 +91,23 @@ def _driven(work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
             except GeneratorExit:
                 _leave(work)
                 raise
+            except Exception as error:  # noqa: BLE001 - what the awaited future failed with is the work's to handle
+                thrown = error
     finally:
         if grace is not None:
             grace.cancel()
 
 
+class _Left(BaseException):
+    """Thrown into what must end. Not GeneratorExit: Python closes the innermost coroutine for that, and only once."""
+
+
 def _leave(work: Coroutine[Any, Any, Any]) -> None:
-    """Make it end, giving it no more time: every await of its tidying up is cancelled, too."""
+    """Make it end, giving it no more time: whatever its tidying up awaits is cancelled, too."""
     for _ in range(_TRIES):
-        try:
-            work.throw(asyncio.CancelledError())
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - its end, however a stranger's code puts it
-            return
-    try:
-        work.close()
-    except RuntimeError:
-        _log.error("%r cannot be ended; it is left where it is", work)
+        for reason in (asyncio.CancelledError(), _Left()):
+            try:
+                work.throw(reason)
+            except (Exception, asyncio.CancelledError, _Left):  # noqa: BLE001 - its end, however it is put
+                return
+    _log.error("%r cannot be ended; it is left where it is", work)

@@ -12,7 +12,7 @@ UNLEARNED: Final = 1.5
 LEAST: Final = 3
 ALLOWANCE: Final = 64
 """Tokens that an unknown chat template may add to a prompt."""
-WINDOW: Final = 20
+WINDOW: Final = 30
 DECAY: Final = 0.95
 
 
@@ -65,7 +65,9 @@ class Calibration:
         self.exact = exact
         self._line = Line()
         self._added: deque[int] = deque(maxlen=WINDOW)
-        self._ratios: deque[float] = deque(maxlen=WINDOW)
+        self._worst = 1.0
+        """How many times the guess, as it is made now, the dearest of the last prompts was."""
+        self._seen: deque[tuple[int, int]] = deque(maxlen=WINDOW)
 
     @property
     def slope(self) -> float:
@@ -82,9 +84,9 @@ class Calibration:
         """What to reserve: at least ``MARGIN`` above the truth where the count is a guess."""
         if self.exact:
             return counted + max(self._added, default=ALLOWANCE)
-        if len(self._ratios) < LEAST:
+        if len(self._seen) < LEAST:
             return -int(-UNLEARNED * self.raw(counted) // 1) + ALLOWANCE
-        return -int(-MARGIN * max(1.0, *self._ratios) * self.raw(counted) // 1)
+        return -int(-MARGIN * self._worst * self.raw(counted) // 1)
 
     def learn(self, counted: int, actual: int) -> None:
         """The model reported ``actual`` for a prompt that was counted at ``counted``."""
@@ -93,6 +95,6 @@ class Calibration:
         if self.exact:
             self._added.append(max(0, actual - counted))
             return
-        if (before := self.raw(counted)) > 0:
-            self._ratios.append(min(2.0, actual / before))
         self._line.add(counted, actual)
+        self._seen.append((counted, actual))
+        self._worst = max(1.0, *(min(2.0, actual / max(1, self._line(counted))) for counted, actual in self._seen))

@@ -135,7 +135,8 @@ class Call:
             return self._delivered(result, self._cost(result))
         except TimeoutError:
             cost = self._everything() if self.in_flight else Usage(0, 0)
-            late = f"no answer within {self.desk.deadline_s:g} s"
+            ours = self.handle.limit is None or self.handle.limit.expired()
+            late = f"no answer within {self.desk.deadline_s:g} s" if ours else "the backend's own time limit"
             result = LLMResult("", 0, 0, LLMStatus.TIMEOUT, late, failure=Failure.TOTAL_TIMEOUT)
             return (_stopped() if self.handle.stopped else result), cost
         except Exception as error:  # noqa: BLE001 - a plugin's edge: a broken backend is a failed call

@@ -79,9 +79,10 @@ class Reader:
         try:
             async with stage:
                 while empty <= EMPTY_MOST:
-                    chunk: object = await bounded(_next(stream))
-                    if chunk is _END:
-                        raise BackendError("the stream ended without a result", kind=Failure.INCOMPLETE)
+                    try:
+                        chunk: object = await bounded(anext(stream))
+                    except StopAsyncIteration:
+                        raise BackendError("the stream ended without a result", kind=Failure.INCOMPLETE) from None
                     if not isinstance(chunk, Chunk) or not isinstance(chunk.text, str):
                         raise BackendError(f"a stream of {type(chunk).__name__}", kind=Failure.MALFORMED)
                     pieces += 1
@@ -131,16 +132,6 @@ class Reader:
                 await bounded(aclose())
         except Exception:  # noqa: BLE001 - a plugin's edge: the answer, or the failure, is known already
             pass
-
-
-_END: Final = object()
-
-
-async def _next(stream: AsyncIterator[Chunk]) -> object:
-    try:
-        return await anext(stream)
-    except StopAsyncIteration:
-        return _END
 
 
 class Stream:

@@ -33,6 +33,8 @@ class ChaosClock:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._time = loop.time
         self._offset = self._wall = 0.0
+        self.leapt = False
+        """Whether timers may be late by this clock."""
 
     def monotonic(self) -> float:
         """Seconds."""
@@ -51,6 +53,7 @@ class ChaosClock:
         self._wall += seconds
         if counted:
             self._offset += seconds
+            self.leapt = True
 
 
 class FaultyCarrier:

@@ -7,7 +7,24 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
-from ..interfaces.llm import LLMBackend, LLMCapabilities, LLMRequest, LLMResult, LLMStatus
+from ..errors import BackendError
+from ..interfaces.llm import (
+    ChecksHealth,
+    Chunk,
+    CountsRequests,
+    CountsTokens,
+    Health,
+    Identifies,
+    LLMBackend,
+    LLMCapabilities,
+    LLMRequest,
+    LLMResult,
+    LLMStatus,
+    LoadsTokenizer,
+    ModelIdentity,
+    Streams,
+    Warms,
+)
 from .conformance import run_checks
 
 KIND: Final = "llm_backend"
@@ -17,6 +34,11 @@ MAX_TOKENS: Final = 48
 TIGHT: Final = 2
 SLACK: Final = 64
 """Tokens that a chat template may add to a prompt."""
+APART, ROUGHLY_APART = 0.1, 0.5
+"""Share by which counts may differ from reports, of exact counts and of estimates."""
+SMALL_CONTEXT: Final = 40_000
+"""Above so many tokens of context the kit does not try to exceed it."""
+SOON_S: Final = 5.0
 
 Make = Callable[[], LLMBackend]
 
@@ -44,6 +66,16 @@ def check_llm_backend(make: Make, *, prompt: str = PROMPT, timeout_s: float = 60
             "same_request_same_answer": on_loop(check_same_request_same_answer),
             "cancellation_releases": on_loop(check_cancellation_releases),
             "close_is_idempotent": on_loop(check_close_is_idempotent),
+            "close_ends_calls": on_loop(check_close_ends_calls),
+            "timeouts_release": on_loop(check_timeouts_release),
+            "no_prompt_is_cut": on_loop(check_no_prompt_is_cut),
+            "streams_whole_answers": on_loop(check_streams_whole_answers),
+            "streams_can_be_left": on_loop(check_streams_can_be_left),
+            "requests_are_counted_whole": on_loop(check_requests_are_counted_whole),
+            "tokenizers_agree": on_loop(check_tokenizers_agree),
+            "health_is_told": on_loop(check_health_is_told),
+            "identity_is_constant": on_loop(check_identity_is_constant),
+            "warming_can_be_repeated": on_loop(check_warming_can_be_repeated),
         },
     )
 
@@ -106,9 +138,10 @@ async def check_usage_is_whole_numbers(make: Make, request: LLMRequest) -> None:
 
 
 async def check_usage_agrees_with_counts(make: Make, request: LLMRequest) -> None:
-    """Reported usage is what ``count_tokens`` counts, up to 10 % and a chat template."""
+    """Reported usage is what ``count_tokens`` counts, up to 10 % (50 % for estimates) and a chat template."""
     backend = make()
     try:
+        share = APART if backend.capabilities.exact_counts else ROUGHLY_APART
         long = replace(request, prompt=request.prompt + "\n" + "lorem ipsum " * 200)
         for asked in (request, long):
             result = await backend.generate(asked)
@@ -118,7 +151,7 @@ async def check_usage_agrees_with_counts(make: Make, request: LLMRequest) -> Non
             }
             for what, (reported, counted) in pairs.items():
                 apart = abs(reported - counted)
-                assert apart <= counted / 10 + SLACK, f"{what}: reported {reported}, counted {counted}"
+                assert apart <= counted * share + SLACK, f"{what}: reported {reported}, counted {counted}"
     finally:
         await backend.close()
 
@@ -183,6 +216,190 @@ async def check_close_is_idempotent(make: Make, request: LLMRequest) -> None:
     await used.generate(request)
     await used.close()
     await used.close()
+
+
+async def check_close_ends_calls(make: Make, request: LLMRequest) -> None:
+    """A call that is under way when the backend is closed ends soon, with an answer or a BackendError."""
+    backend = make()
+    call = asyncio.ensure_future(backend.generate(request))
+    await asyncio.sleep(0.005)
+    await backend.close()
+    done, _ = await asyncio.wait({call}, timeout=SOON_S)
+    if not done:
+        call.cancel()
+        await asyncio.wait({call}, timeout=SOON_S)
+    assert done, f"a call went on for {SOON_S:g} s after close"
+    if not call.cancelled():
+        assert isinstance(call.exception(), BackendError | None), f"a call ended by close raised {call.exception()!r}"
+
+
+async def check_timeouts_release(make: Make, request: LLMRequest) -> None:
+    """A call that is ended in its middle, as a deadline does, leaves nothing behind: the next one works."""
+    backend, loop = make(), asyncio.get_running_loop()
+    try:
+        times = [loop.time()]
+        for _ in range(2):
+            await backend.generate(request)
+            times.append(loop.time())
+        took = min(times[1] - times[0], times[2] - times[1])
+        if took < 0.01:
+            return
+        for share in (0.25, 0.5, 0.75):
+            call = asyncio.ensure_future(backend.generate(request))
+            await asyncio.wait({call}, timeout=took * share)
+            call.cancel()
+            done, _ = await asyncio.wait({call}, timeout=SOON_S)
+            assert done, f"a call went on for {SOON_S:g} s after its time was over"
+            if not call.cancelled():
+                call.exception()
+        await backend.generate(request)
+    finally:
+        await backend.close()
+
+
+async def check_no_prompt_is_cut(make: Make, request: LLMRequest) -> None:
+    """A prompt larger than the context is refused with a BackendError, never answered in part."""
+    backend = make()
+    try:
+        context = backend.capabilities.context_tokens
+        if context > SMALL_CONTEXT:
+            return
+        words = "word " * context
+        while backend.count_tokens(words) < context + 2 * SLACK:
+            words += words
+        try:
+            result = await backend.generate(replace(request, prompt=words + request.prompt))
+        except BackendError:
+            return
+        ended = getattr(result, "status", None)
+        assert ended not in (LLMStatus.OK, LLMStatus.LENGTH), f"a prompt beyond {context:,} tokens was answered"
+    finally:
+        await backend.close()
+
+
+async def check_streams_whole_answers(make: Make, request: LLMRequest) -> None:
+    """A stream is chunks that together are the answer; the last one, and only that, carries the result."""
+    backend = make()
+    try:
+        if not isinstance(backend, Streams):
+            return
+        chunks: list[Chunk] = [chunk async for chunk in backend.stream(request)]
+        assert chunks and all(isinstance(chunk, Chunk) and isinstance(chunk.text, str) for chunk in chunks), f"{chunks}"
+        results = [chunk.result for chunk in chunks]
+        assert isinstance(results[-1], LLMResult) and not any(results[:-1]), (
+            "the last chunk, and no other, has the result"
+        )
+        text, result = "".join(chunk.text for chunk in chunks), results[-1]
+        assert result.status in (LLMStatus.OK, LLMStatus.LENGTH), f"the stream ended as {result.status}: {result.error}"
+        assert text == result.text, f"the pieces are {text!r}, the result is {result.text!r}"
+        if backend.capabilities.deterministic:
+            whole = await backend.generate(request)
+            assert whole.text == text, f"streamed {text!r}, at once {whole.text!r}"
+    finally:
+        await backend.close()
+
+
+async def check_streams_can_be_left(make: Make, request: LLMRequest) -> None:
+    """A stream that is closed after its first piece ends soon, and the next call works."""
+    backend = make()
+    try:
+        if not isinstance(backend, Streams):
+            return
+        stream: Any = backend.stream(request)
+        async with asyncio.timeout(SOON_S * 4):
+            await anext(stream)
+        async with asyncio.timeout(SOON_S):
+            await stream.aclose()
+        after = await backend.generate(request)
+        ended = getattr(after, "status", LLMStatus.OK)
+        assert ended in (LLMStatus.OK, LLMStatus.LENGTH), f"the call after a stream that was left ended as {ended}"
+    finally:
+        await backend.close()
+
+
+async def check_requests_are_counted_whole(make: Make, request: LLMRequest) -> None:
+    """``count_request`` is what will be reported, to 2 % and four tokens, with and without a system prompt."""
+    backend = make()
+    try:
+        if not isinstance(backend, CountsRequests):
+            return
+        for asked in (request, replace(request, system="Be brief.", prompt=request.prompt + " Thank you." * 50)):
+            counted, result = backend.count_request(asked), await backend.generate(asked)
+            assert type(counted) is int and counted > 0, f"count_request answered {counted!r}"
+            apart = abs(counted - max(0, result.tokens_in))
+            assert not result.tokens_in or apart <= counted / 50 + 4, f"counted {counted}, reported {result.tokens_in}"
+    finally:
+        await backend.close()
+
+
+async def check_tokenizers_agree(make: Make, request: LLMRequest) -> None:
+    """Whatever else counts for it, a tokenizer or its server, counts what ``count_tokens`` does, to 10 % (50 %)."""
+    backend = make()
+    try:
+        share = APART if backend.capabilities.exact_counts else ROUGHLY_APART
+        own = [backend.count_tokens(text) for text in TEXTS]
+        others: dict[str, list[int]] = {}
+        if isinstance(backend, CountsTokens):
+            others["count_batch"] = list(await backend.count_batch(TEXTS))
+        if isinstance(backend, LoadsTokenizer):
+            tokenizer = await asyncio.to_thread(backend.load_tokenizer)
+            others["the tokenizer"] = [tokenizer.count(text) for text in TEXTS]
+        for who, counts in others.items():
+            assert len(counts) == len(TEXTS), f"{who} counted {len(counts)} of {len(TEXTS)} texts"
+            for text, mine, other in zip(TEXTS, own, counts, strict=True):
+                assert type(other) is int and other >= 0, f"{who} counted {other!r}"
+                assert abs(mine - other) <= mine * share + 8, (
+                    f"{who} counts {other}, count_tokens {mine}: {text[:30]!r}"
+                )
+    finally:
+        await backend.close()
+
+
+async def check_health_is_told(make: Make, request: LLMRequest) -> None:
+    """One that answers is well, before and after a call; and a closed one can be asked, too."""
+    backend = make()
+    try:
+        if not isinstance(backend, ChecksHealth):
+            return
+        for _ in range(2):
+            health: object = await backend.health()
+            assert isinstance(health, Health), f"health answered {health!r}"
+            assert health.ok is True, f"it can answer and is not well: {health.detail}"
+            await backend.generate(request)
+        await backend.close()
+        assert isinstance(await backend.health(), Health), "a closed backend does not say how it is"
+    finally:
+        await backend.close()
+
+
+async def check_identity_is_constant(make: Make, request: LLMRequest) -> None:
+    """It says which model answers, the same before and after a call."""
+    backend = make()
+    try:
+        if not isinstance(backend, Identifies):
+            return
+        before: object = await backend.identity()
+        assert isinstance(before, ModelIdentity) and before.model_id, f"identity answered {before!r}"
+        assert type(before.context_tokens) is int and before.context_tokens >= 0, f"{before.context_tokens!r} of context"
+        await backend.generate(request)
+        after = await backend.identity()
+        assert after == before, f"{before} became {after}"
+    finally:
+        await backend.close()
+
+
+async def check_warming_can_be_repeated(make: Make, request: LLMRequest) -> None:
+    """It can be warmed up, more than once and after a call, and answers then."""
+    backend = make()
+    try:
+        if not isinstance(backend, Warms):
+            return
+        await backend.warm()
+        await backend.warm()
+        await backend.generate(request)
+        await backend.warm()
+    finally:
+        await backend.close()
 
 
 async def _answer(make: Make, request: LLMRequest) -> LLMResult:

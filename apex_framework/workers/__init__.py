@@ -8,6 +8,19 @@ one (a crash in native code, no memory left, a hang) reaches this process.
 from .backend import ModelInfo, WorkerBackend
 from .engine import Answered, Ask, Engine, EngineError
 from .fleet import FleetSettings
+from .machine import available_memory, file_digest, instances_from
 from .stops import StopCutter
 
-__all__ = ["Answered", "Ask", "Engine", "EngineError", "FleetSettings", "ModelInfo", "StopCutter", "WorkerBackend"]
+__all__ = [
+    "Answered",
+    "Ask",
+    "Engine",
+    "EngineError",
+    "FleetSettings",
+    "ModelInfo",
+    "StopCutter",
+    "WorkerBackend",
+    "available_memory",
+    "file_digest",
+    "instances_from",
+]

@@ -66,6 +66,11 @@ class Line:
         body = self._file.read(size)
         return decode(body) if len(body) == size else None
 
+    def close(self) -> None:
+        """Hang up."""
+        self._file.close()
+        self._socket.close()
+
     def write(self, frame: dict[str, Any]) -> None:
         """Send a frame. Raises FrameError, OSError."""
         self._socket.sendall(encode(frame))

@@ -89,6 +89,7 @@ class Worker:
         self._words = bytearray()
         self._tasks: list[asyncio.Task[None]] = []
         self._writer: asyncio.StreamWriter | None = None
+        self._pipe: asyncio.ReadTransport | None = None
         self.gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Set when the process has ended, to its cause of death."""
         self.meant = False
@@ -107,7 +108,7 @@ class Worker:
         os.set_blocking(words.fileno(), False)
         loop = asyncio.get_running_loop()
         errors = asyncio.StreamReader()
-        self._words_pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errors), words)
+        self._pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errors), words)
         reader, self._writer = await asyncio.open_connection(sock=self._socket)
         self._ready: asyncio.Future[Event] = loop.create_future()
         self._tasks = [loop.create_task(self._listen(reader)), loop.create_task(self._overhear(errors))]
@@ -174,12 +175,13 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._writer is not None:
-            self._words_pipe.close()
-            with contextlib.suppress(OSError):
-                await self._writer.wait_closed()
+        if self._pipe is not None:
+            self._pipe.close()
         elif self._process.stderr is not None:
             self._process.stderr.close()
+        if self._writer is not None:
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
         self._set_gone("ended")
 
     def _force(self, call: Call) -> None:

@@ -14,6 +14,9 @@ MAX_BYTES: Final = 16_000_000
 KEEP_ALIVE_S: Final = 4.0
 """An idle connection is given up before a server does so: uvicorn, which serves most models, waits 5 s."""
 
+DRAIN_S: Final = 0.05
+"""How long a body may take to end once the answer in it has: after that its connection is closed."""
+
 
 @dataclass(slots=True)
 class PoolNumbers:
@@ -46,11 +49,14 @@ class PoolNumbers:
         }
 
 
-def authorities(ca_file: str) -> ssl.SSLContext | bool:
-    """Who may sign a server's certificate: those in the file; without one, whom the system trusts. Raises ConfigError."""
-    if not ca_file:
-        return True
+def authorities(ca_file: str, *, secure: bool = True) -> ssl.SSLContext:
+    """Who may sign a server's certificate: those in the file; without one, whom the system trusts. Raises ConfigError.
+
+    Nobody, for a server without TLS (``secure``): reading the system's list takes some 40 ms.
+    """
+    if not secure:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        return ssl.create_default_context(cafile=ca_file or None)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"ca_file {ca_file}: {error.strerror or 'no certificates in it'}") from error

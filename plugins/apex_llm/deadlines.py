@@ -52,6 +52,10 @@ class Waiting:
     async def wait(self, work: Awaitable[T]) -> T:
         """What ``work`` answers. Raises BackendError, of the kind of the deadline that passed first."""
         when, kind, text = self._next()
+        if self._loop.time() >= when:  # a timer alone does not stop work that never waits
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise BackendError(text, kind=kind)
         try:
             async with asyncio.timeout_at(when) as timer:
                 return await work

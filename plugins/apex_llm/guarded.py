@@ -132,7 +132,7 @@ def failures(host: str, port: int | None) -> Iterator[None]:
     except (httpx.NetworkError, httpx.TimeoutException, OSError) as error:
         raise BackendError("the server closed the connection without an answer", kind=Failure.TRUNCATED) from error
     except httpx.HTTPError as error:
-        raise BackendError(f"the server's answer is no HTTP: {type(error).__name__}", kind=Failure.MALFORMED) from error
+        raise BackendError("the server's answer is no HTTP", kind=Failure.MALFORMED) from error
 
 
 def _reason(error: Exception) -> str:
@@ -151,4 +151,3 @@ def _refusal(response: httpx.Response) -> BackendError | None:
             kind=Failure.NOT_FOUND,
         )
     return None
-

@@ -35,6 +35,8 @@ class LlamaServerBackend(OpenAIBackend):
             code, data = await self._get("/health", root=True)
             if code != 200:
                 return Health(False, str(refusal(code, data, {}, self._model, self._key)))
+            if not isinstance(data, dict):
+                return Health(False, "what answers there is no llama-server: its health is no JSON")
             return Health(True, version=await self._version())
         except BackendError as error:
             return Health(False, str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +17,7 @@ from apex_framework.errors import BackendError, ConfigError, Failure
 
 from .connections import KEEP_ALIVE_S, MAX_BYTES, PoolNumbers, authorities
 from .perloop import PerLoop
+
 
 @dataclass(slots=True)
 class _Use:
@@ -80,7 +82,7 @@ class PooledHTTPClient:
                 raise ConfigError(f"{name} must be an integer >= 1, not {value!r}")
         self._max_connections, self._pooling, self._connect_s = max_connections, pooling, connect_s
         self._proxy, self._max_bytes = proxy or None, max_bytes
-        self._tls = authorities(ca_file)
+        self._tls = authorities(ca_file) if ca_file else True
         self._sessions = PerLoop(self._opened)
         self.numbers = PoolNumbers()
 
@@ -116,10 +118,10 @@ class PooledHTTPClient:
         finally:
             self.numbers.in_use -= use.acquired
 
-    async def post(self, url: str, data: Any, timeout: float = 30.0) -> tuple[int, bytes]:
-        """Status and body of one POST of JSON. Raises BackendError, also when it takes longer than ``timeout`` seconds."""
+    async def post(self, url: str, json: Any, timeout: float = 30.0) -> tuple[int, bytes]:  # noqa: ASYNC109 - a name that users know from every HTTP client
+        """Status and body of one POST. Raises BackendError, also when it takes longer than ``timeout`` seconds."""
         try:
-            async with asyncio.timeout(timeout), self.request("POST", url, data=data) as reply:
+            async with asyncio.timeout(timeout), self.request("POST", url, data=json) as reply:
                 return reply.status, await reply.body()
         except TimeoutError:
             raise BackendError(f"no complete answer within {timeout:g} s", kind=Failure.TOTAL_TIMEOUT) from None
@@ -129,11 +131,10 @@ class PooledHTTPClient:
         await self._sessions.close()
 
     async def _opened(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
-        connector = aiohttp.TCPConnector(
-            limit=self._max_connections,
-            force_close=not self._pooling,
-            ssl=self._tls,
-            **({"keepalive_timeout": KEEP_ALIVE_S} if self._pooling else {}),
+        connector = (
+            aiohttp.TCPConnector(limit=self._max_connections, ssl=self._tls, keepalive_timeout=KEEP_ALIVE_S)
+            if self._pooling
+            else aiohttp.TCPConnector(limit=self._max_connections, ssl=self._tls, force_close=True)
         )
         session = aiohttp.ClientSession(
             connector=connector,
@@ -189,18 +190,22 @@ def failures() -> Iterator[None]:
     except (aiohttp.ConnectionTimeoutError, aiohttp.SocketTimeoutError) as error:
         raise BackendError("the server does not accept connections in time", kind=Failure.CONNECT) from error
     except aiohttp.ClientConnectorError as error:
-        raise BackendError(f"no connection to {error.host}:{error.port}: {_reason(error)}", kind=Failure.CONNECT) from error
+        raise BackendError(
+            f"no connection to {error.host}:{error.port}: {_reason(error)}", kind=Failure.CONNECT
+        ) from error
     except aiohttp.ClientPayloadError as error:
         raise BackendError("the connection ended in the middle of an answer", kind=Failure.TRUNCATED) from error
     except (aiohttp.ServerDisconnectedError, OSError) as error:
         raise BackendError("the server closed the connection without an answer", kind=Failure.TRUNCATED) from error
     except aiohttp.ClientError as error:
-        raise BackendError(f"the server's answer is no HTTP: {type(error).__name__}", kind=Failure.MALFORMED) from error
+        raise BackendError("the server's answer is no HTTP", kind=Failure.MALFORMED) from error
 
 
 def _reason(error: aiohttp.ClientConnectorError) -> str:
-    text = error.os_error.strerror or type(error.os_error).__name__
-    return text if len(text) < 100 else text[:100]
+    cause = error.os_error
+    if cause.errno is not None and cause.errno > 0:
+        return os.strerror(cause.errno)
+    return (cause.strerror or type(cause).__name__)[:100]
 
 
 def _refuse(response: aiohttp.ClientResponse) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import httpx
@@ -21,7 +22,7 @@ from apex_framework.interfaces import (
     ModelIdentity,
 )
 
-from .connections import MAX_BYTES, PoolNumbers, authorities
+from .connections import DRAIN_S, MAX_BYTES, PoolNumbers, authorities
 from .deadlines import Deadlines, Waiting
 from .guarded import Guarded
 from .openai_form import SEEDS, count, refusal
@@ -82,7 +83,7 @@ class OllamaBackend:
         self._deadlines = Deadlines(connect_s, first_token_s, idle_s, total_s)
         self._loaded_ctx = 0
         self._network: dict[str, Any] = {
-            "tls": authorities(ca_file),
+            "tls": authorities(ca_file, secure=self._address.secure),
             "pooling": pooling,
             "max_connections": whole("max_connections", max_connections),
             "max_bytes": whole("max_bytes", max_bytes),
@@ -131,8 +132,8 @@ class OllamaBackend:
                         if text := part.message.content or "":
                             parts.append(text)
                             yield Chunk(text)
-                    if last is not None and await waiting.wait(anext(answer, None)) is not None:
-                        raise BackendError("text comes after the end of the answer", kind=Failure.MALFORMED)
+                    if last is not None:
+                        await drain(answer)
                 finally:
                     await answer.aclose()
             if last is None:
@@ -165,9 +166,7 @@ class OllamaBackend:
         client, _ = await self._clients.get()
         with self._failures():
             options = {"num_ctx": self._num_ctx}
-            await waiting.wait(
-                client.chat(self._model, [], options=options, keep_alive=self._keep_alive, stream=False)
-            )
+            await waiting.wait(client.chat(self._model, [], options=options, keep_alive=self._keep_alive, stream=False))
             await self._look(waiting)
 
     async def identity(self) -> ModelIdentity:
@@ -207,7 +206,7 @@ class OllamaBackend:
         try:
             yield client, transport
         finally:
-            await client.close()
+            await client.close()  # type: ignore[no-untyped-call]  # the client has no annotation there
 
     async def _get(self, path: str) -> tuple[int, Any]:
         """What the client has no method for. Status and decoded body (None when it is no JSON)."""
@@ -300,6 +299,14 @@ class OllamaBackend:
             return BackendError(f"the model's process ended: {self._key.quote(said)}", kind=Failure.UNLOADED)
         code = error.status_code if error.status_code > 0 else 500
         return refusal(code, {"error": said}, {}, self._model, self._key)
+
+
+async def drain(answer: AsyncGenerator[Any, None]) -> None:
+    """Give the body the moment that it needs to end, so that the connection can be used again."""
+    with suppress(TimeoutError, BackendError, ollama.ResponseError, ValueError, TypeError, AttributeError):
+        async with asyncio.timeout(DRAIN_S):
+            while await anext(answer, None) is not None:
+                pass
 
 
 def address(base_url: str) -> Address:

@@ -18,7 +18,7 @@ from apex_framework.interfaces import (
     ModelIdentity,
 )
 
-from .connections import MAX_BYTES
+from .connections import DRAIN_S, MAX_BYTES
 from .deadlines import Deadlines, Waiting
 from .network import PooledHTTPClient, Reply
 from .openai_form import Answer, fields, final, pieces, refusal, status
@@ -26,7 +26,6 @@ from .settings import Address, Key, estimated_tokens, first_set, one_of, whole
 from .sse import EventParser
 
 OFFICIAL: Final = "api.openai.com"
-DRAIN_S: Final = 0.05
 
 
 class OpenAIBackend:
@@ -120,11 +119,13 @@ class OpenAIBackend:
         """The answer in pieces; the last one carries the result."""
         waiting, answer = Waiting(self._deadlines, stream=True), Answer()
         try:
-            async with self._asked(request, waiting, stream=True) as reply:
-                async with aclosing(self._events(reply, waiting)) as events:
-                    async for data in events:
-                        if text := answer.take(pieces(data)):
-                            yield Chunk(text)
+            async with (
+                self._asked(request, waiting, stream=True) as reply,
+                aclosing(self._events(reply, waiting)) as events,
+            ):
+                async for data in events:
+                    if text := answer.take(pieces(data)):
+                        yield Chunk(text)
         except BackendError as error:
             error.partial = error.partial or answer.text
             if error.partial:  # whatever it is called, something was charged
@@ -140,7 +141,9 @@ class OpenAIBackend:
             return Health(False, str(error))
         if code in (401, 403) or code >= 500:
             return Health(False, str(refusal(code, data, {}, self._model, self._key)))
-        named = [m.get("id") for m in data.get("data") or [] if isinstance(m, dict)] if isinstance(data, dict) else []
+        if code == 200 and not isinstance(data, dict):
+            return Health(False, "what answers there is no such server: its list of models is no JSON")
+        named = [entry.get("id") for entry in self._listed(data)]
         if named and self._model not in named:
             shown = self._key.quote(", ".join(str(n) for n in named[:5]))
             return Health(False, f"the server has no model {self._model!r}; it has {shown}")
@@ -173,7 +176,8 @@ class OpenAIBackend:
         text = base_url or value or self.default_address
         if not text:
             raise ConfigError(
-                f"backend {self.name} has no address", f"set {self.address_variables[0]}, e.g. to http://127.0.0.1:8000/v1"
+                f"backend {self.name} has no address",
+                f"set {self.address_variables[0]}, e.g. to http://127.0.0.1:8000/v1",
             )
         return Address.parse(text, what="base_url" if base_url else variable or "the address")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from apex_framework.errors import BackendError, Failure
 from apex_framework.interfaces import LLMRequest, LLMResult, LLMStatus
@@ -110,7 +110,7 @@ class Answer:
         )
 
 
-def count(value: object) -> bool:
+def count(value: object) -> TypeGuard[int]:
     """Whether a number of tokens can be one."""
     return type(value) is int and 0 <= value < ABSURD
 
@@ -118,16 +118,20 @@ def count(value: object) -> bool:
 def refusal(code: int, data: Any, headers: Mapping[str, str], model: str, key: Key) -> BackendError:
     """What a status and the server's words mean."""
     said, reason = _said(data)
-    words = f": {key.quote(said)}" if said else ""
+    words = f": {key.quote(said)}" if said and not said.lstrip().startswith("<") else ""
     if code in (400, 413, 422) and _is_about_context(said, reason):
-        return BackendError(f"the prompt does not fit into the context of {model!r}{words}", kind=Failure.CONTEXT_EXCEEDED)
+        return BackendError(
+            f"the prompt does not fit into the context of {model!r}{words}", kind=Failure.CONTEXT_EXCEEDED
+        )
     if code in (401, 403):
         return BackendError(f"the server refuses the key (status {code}){words}", kind=Failure.AUTH)
     if code == 404:
         return BackendError(f"the server knows no such model or address (status 404){words}", kind=Failure.NOT_FOUND)
     if code == 429:
         wait = headers.get("Retry-After")
-        return BackendError(f"the server limits the rate (status 429){words}", kind=Failure.RATE_LIMITED, retry_after=wait)
+        return BackendError(
+            f"the server limits the rate (status 429){words}", kind=Failure.RATE_LIMITED, retry_after=wait
+        )
     if code == 503:
         wait = headers.get("Retry-After")
         return BackendError(f"the server is not ready (status 503){words}", kind=Failure.UNAVAILABLE, retry_after=wait)
@@ -135,14 +139,20 @@ def refusal(code: int, data: Any, headers: Mapping[str, str], model: str, key: K
         return BackendError(f"the server failed (status {code}){words}", kind=Failure.SERVER)
     if 400 <= code < 500:
         remedy = "see whether the server knows these options and this address"
-        return BackendError(f"the server refuses the request (status {code}){words}", remedy, kind=Failure.NOT_FOUND if code == 405 else Failure.MALFORMED)
+        return BackendError(
+            f"the server refuses the request (status {code}){words}",
+            remedy,
+            kind=Failure.NOT_FOUND if code == 405 else Failure.MALFORMED,
+        )
     return BackendError(f"the server answers with status {code}{words}", kind=Failure.MALFORMED)
 
 
 def status(error: Any) -> int:
     """The status that an error inside an answer stands for; 500 unless it says."""
     code = error.get("code") if isinstance(error, dict) else None
-    return code if type(code) is int and 400 <= code < 600 else 400 if _is_about_context(*_said({"error": error})) else 500
+    return (
+        code if type(code) is int and 400 <= code < 600 else 400 if _is_about_context(*_said({"error": error})) else 500
+    )
 
 
 def _said(data: Any) -> tuple[str, str]:
@@ -159,7 +169,9 @@ def _said(data: Any) -> tuple[str, str]:
 def _is_about_context(said: str, reason: str) -> bool:
     """OpenAI and vLLM say ``context_length_exceeded`` or "maximum context length", llama.cpp ``exceed_context_size_error``."""
     text = f"{said} {reason}".lower()
-    return any(mark in text for mark in ("context_length", "context length", "context_size", "context size", "context window"))
+    return any(
+        mark in text for mark in ("context_length", "context length", "context_size", "context size", "context window")
+    )
 
 
 def _choice(data: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -27,7 +27,10 @@ class PerLoop(Generic[T]):
         found = self._things.get(loop)
         if found is None:
             opening = self._opened()
-            found = self._things[loop] = (opening, await anext(opening))  # the generator awaits nothing before it yields
+            found = self._things[loop] = (
+                opening,
+                await anext(opening),
+            )  # the generator awaits nothing before it yields
         return found[1]
 
     async def close(self) -> None:

@@ -85,6 +85,11 @@ class Address:
         """Without its port."""
         return urlsplit(self.url).hostname or ""
 
+    @property
+    def secure(self) -> bool:
+        """Whether it is spoken to over TLS."""
+        return self.url.startswith("https:")
+
     def root(self) -> str:
         """The address without a final ``/v1``."""
         return self.url.removesuffix("/v1")

@@ -64,4 +64,4 @@ class VLLMBackend(OpenAIBackend):
         tokens = data.get("count") if isinstance(data, dict) else None
         if not count(tokens):
             raise BackendError("/tokenize does not answer with a count", kind=Failure.MALFORMED)
-        return int(tokens)
+        return tokens

@@ -50,7 +50,7 @@ def test_every_test_of_a_row_is_on_the_page() -> None:
         (name, f"F{row}")
         for name in sorted(proofs_in_tests())
         for row in rows_of(name)
-        if name not in listed().get(row, ())
+        if row in ROWS and name not in listed().get(row, ())
     ]
     assert not missing
 

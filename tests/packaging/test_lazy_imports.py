@@ -29,6 +29,7 @@ HEAVY = [
     "anthropic",
     "litellm",
     "aiohttp",
+    "ollama",
     "httpx",
     "requests",
     "grpc",

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...errors import BackendError
-from ...interfaces.llm import LLMBackend, LLMCapabilities, LLMRequest, LLMResult
+from ...interfaces.llm import (
+    Chunk,
+    Health,
+    LLMBackend,
+    LLMCapabilities,
+    LLMRequest,
+    LLMResult,
+    ModelIdentity,
+    Tokenizer,
+)
 from ..scripted import ScriptedBackend, rule_of_four
 
 DAYS = "Monday\nTuesday\nWednesday\nThursday\nFriday\nSaturday\nSunday"
@@ -102,7 +111,8 @@ class Stuck(Sound):
         if self._busy:
             raise BackendError("busy")
         self._busy = True
-        await asyncio.sleep(0.001)
+        for _ in range(5):
+            await asyncio.sleep(0)
         self._busy = False
         return await super().generate(request)
 
@@ -121,6 +131,174 @@ class Fragile(Sound):
         self._held = None
 
 
+class Deaf(Sound):
+    """A call does not notice that the backend is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closed = False
+
+    async def generate(self, request: LLMRequest) -> LLMResult:
+        """The right answer, unless the backend is closed meanwhile."""
+        await asyncio.sleep(0.02)
+        if self._closed:
+            await asyncio.sleep(3_600)
+        return await super().generate(request)
+
+    async def close(self) -> None:
+        """Tells nobody."""
+        self._closed = True
+
+
+class Clinging(Sound):
+    """Stays busy when a call is ended in its middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._busy = False
+
+    async def generate(self, request: LLMRequest) -> LLMResult:
+        """Refuses a second call at a time, also when the first is gone."""
+        if self._busy:
+            raise BackendError("busy")
+        await asyncio.sleep(0.005)
+        self._busy = True
+        await asyncio.sleep(0.02)
+        self._busy = False
+        return await super().generate(request)
+
+
+class Cutting(Sound):
+    """Answers prompts beyond its context."""
+
+    @property
+    def capabilities(self) -> LLMCapabilities:
+        """A small context."""
+        return replace(super().capabilities, context_tokens=2_000)
+
+
+class Able(Sound):
+    """A sound backend with every optional ability."""
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[Chunk]:
+        """The answer line by line."""
+        result = await self.generate(request)
+        for line in result.text.splitlines(keepends=True):
+            yield Chunk(line)
+        yield Chunk("", result)
+
+    def count_request(self, request: LLMRequest) -> int:
+        """All that the model sees."""
+        return rule_of_four(request.system + request.prompt)
+
+    async def count_batch(self, texts: Sequence[str]) -> Sequence[int]:
+        """As a server would."""
+        return [self.count_tokens(text) for text in texts]
+
+    def load_tokenizer(self) -> Tokenizer:
+        """One that counts the same."""
+        return RuleOfFour()
+
+    async def health(self) -> Health:
+        """Well."""
+        return Health(ok=True)
+
+    async def identity(self) -> ModelIdentity:
+        """Itself."""
+        return ModelIdentity("sound", context_tokens=self.capabilities.context_tokens)
+
+    async def warm(self) -> None:
+        """Nothing to load."""
+
+
+class RuleOfFour:
+    """A tokenizer."""
+
+    def count(self, text: str) -> int:
+        """Tokens by the rule."""
+        return rule_of_four(text)
+
+
+class Stammering(Able):
+    """Says its first line twice."""
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[Chunk]:
+        """More than the answer."""
+        result = await self.generate(request)
+        yield Chunk(result.text[:4])
+        yield Chunk(result.text, result)
+
+
+class Grudging(Able):
+    """Answers no more once a stream was left early."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = False
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[Chunk]:
+        """The answer; notices who leaves."""
+        whole = False
+        try:
+            async for chunk in super().stream(request):
+                yield chunk
+            whole = True
+        finally:
+            self._left = not whole
+
+    async def generate(self, request: LLMRequest) -> LLMResult:
+        """An answer to those who listened."""
+        if self._left:
+            raise BackendError("nobody listens")
+        return await super().generate(request)
+
+
+class Untemplated(Able):
+    """Forgets the system prompt and what surrounds it when it counts."""
+
+    def count_request(self, request: LLMRequest) -> int:
+        """Too few."""
+        return rule_of_four(request.prompt) * 9 // 10 - 5
+
+
+class Foreign(Able):
+    """Its server counts by another model's tokenizer."""
+
+    async def count_batch(self, texts: Sequence[str]) -> Sequence[int]:
+        """Twice as many."""
+        return [2 * count for count in await super().count_batch(texts)]
+
+
+class Pessimist(Able):
+    """Answers, and says that it cannot."""
+
+    async def health(self) -> Health:
+        """Not well."""
+        return Health(ok=False, detail="who knows")
+
+
+class Forgetful(Able):
+    """Is another model after a call."""
+
+    async def identity(self) -> ModelIdentity:
+        """A digest of its own for every call."""
+        return ModelIdentity("sound", model_digest=f"sha256:{len(self.requests)}")
+
+
+class Nervous(Able):
+    """Cannot be warmed up twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warm = False
+
+    async def warm(self) -> None:
+        """Fails the second time."""
+        if self._warm:
+            raise RuntimeError("warm already")
+        self._warm = True
+
+
 BROKEN: dict[str, Callable[[], LLMBackend]] = {
     "capabilities_are_constant": Moody,
     "counts_are_pure": Learning,
@@ -132,5 +310,15 @@ BROKEN: dict[str, Callable[[], LLMBackend]] = {
     "same_request_same_answer": Restless,
     "cancellation_releases": Stuck,
     "close_is_idempotent": Fragile,
+    "close_ends_calls": Deaf,
+    "timeouts_release": Clinging,
+    "no_prompt_is_cut": Cutting,
+    "streams_whole_answers": Stammering,
+    "streams_can_be_left": Grudging,
+    "requests_are_counted_whole": Untemplated,
+    "tokenizers_agree": Foreign,
+    "health_is_told": Pessimist,
+    "identity_is_constant": Forgetful,
+    "warming_can_be_repeated": Nervous,
 }
 """Check -> a backend that fails it and no other."""

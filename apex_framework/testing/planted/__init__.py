@@ -47,7 +47,7 @@ class Caught:
     example: str
 
 
-def hunt(bug: PlantedBug, *, seeds: int = 400, seed: int = 0, steps: int = 200) -> Caught | None:
+def hunt(bug: PlantedBug, *, seeds: int = 2000, seed: int = 0, steps: int = 200) -> Caught | None:
     """Simulate the patched code until something is broken; None when nothing is within so many seeds."""
     with planted(bug) as simulation:
         parts = simulation.default_parts(lane=bug.lane)

@@ -387,8 +387,8 @@ BUGS = (
     PlantedBug(
         "output_not_reserved",
         GUARD,
-        "factor.denominator) + max_tokens",
-        "factor.denominator)",
+        "self._padded(estimate_tokens, margin) + max_tokens",
+        "self._padded(estimate_tokens, margin)",
         "the allowance of output is not reserved",
     ),
     # --- lanes

@@ -160,10 +160,11 @@ class LoopbackServer:
         wire = Wire(writer)
         try:
             await asyncio.sleep(self._rtt_s)
-            while wire.keep and (request := await _read(reader)) is not None:
+            ahead = b""
+            while wire.keep and (request := await _read(reader, ahead)) is not None:
                 self.requests.append(request)
                 await asyncio.sleep(self._rtt_s)
-                await self._answer(request, wire, reader)
+                ahead = await self._answer(request, wire, reader)
         except (OSError, asyncio.IncompleteReadError, ValueError):
             pass  # the client went away, or speaks no HTTP
         except asyncio.CancelledError:
@@ -174,26 +175,29 @@ class LoopbackServer:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await asyncio.wait_for(writer.wait_closed(), 0.2)
 
-    async def _answer(self, request: Request, wire: Wire, reader: asyncio.StreamReader) -> None:
-        """Answer until done, or until the client has gone: a client that waits for an answer sends nothing."""
+    async def _answer(self, request: Request, wire: Wire, reader: asyncio.StreamReader) -> bytes:
+        """Answer until done, or until the client has gone; what it sent ahead of its next request."""
         answering = asyncio.ensure_future(self.answer(request, wire))
-        gone = asyncio.ensure_future(reader.read(1))
+        listening = asyncio.ensure_future(reader.read(1))
         try:
-            await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
+            await asyncio.wait({answering, listening}, return_when=asyncio.FIRST_COMPLETED)
+            heard = listening.done()
+            ahead = b"" if not heard or listening.exception() else listening.result()
+            if heard and not ahead and not answering.done():
                 self.broken_off += 1
                 wire.keep = False
             else:
-                answering.result()
+                await answering
+            return ahead
         finally:
-            for work in (answering, gone):
+            for work in (answering, listening):
                 work.cancel()
-            await asyncio.gather(answering, gone, return_exceptions=True)
+            await asyncio.gather(answering, listening, return_exceptions=True)
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
+async def _read(reader: asyncio.StreamReader, ahead: bytes) -> Request | None:
     try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        head = (ahead + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:
         return None
     first, *lines = head.rstrip("\r\n").split("\r\n")

@@ -57,7 +57,7 @@ def test_a_blocking_controller_is_a_cliff_against_a_limit_that_ignores_it() -> N
 
 @pytest.mark.slow
 def test_no_curve_has_a_cliff() -> None:
-    rows = list(degradation.run(SimpleNamespace(seeds=1)))
+    rows = list(degradation.run(SimpleNamespace(seeds=1, seconds=30.0)))
     verdicts = {row["case"]: row["met"] for row in rows if "met" in row}
     assert verdicts == {
         "prolonged saturation": True,

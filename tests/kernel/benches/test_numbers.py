@@ -37,7 +37,7 @@ GOOD: dict[str, list[Cell]] = {
     "router with everything on, against autogen-core": [
         ("small, everything on", "apex", "ratio to autogen-core", 20.0)
     ],
-    "router with everything on, memory": [("memory, 200,000 messages", "apex", "growth of the peak after it", 5.0)],
+    "router with everything on, memory": [("memory, 200,000 messages", "apex", "growth of the peak after that", 5.0)],
     "router, cost per message in a team of 100": [("100 agents", "apex", "ratio to 3 agents", 1.25)],
     "loss under profile S: lost for good (lanes of 256)": [
         (SEEDS, "apex", "loss, mean", 0.005),

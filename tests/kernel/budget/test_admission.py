@@ -349,7 +349,8 @@ def test_output_cap_is_what_would_be_granted():
     guard = guard_of(EpisodeScope(), safety=1.2)
     tags = replace(TAGS, token_budget=2_000)
     assert guard.output_cap(tags, 1_000, 5_000) == 800 and guard.output_cap(tags, 1_000, 100) == 100
-    assert guard.output_cap(tags, 1_700, 100) == 0
+    assert guard.output_cap(tags, 1_700, 100) == guard.output_cap(tags, None, 100) == 0
+    assert guard.output_cap(tags, 1_100, 5_000, margin=1.1) == 800
     assert isinstance(guard.reserve(tags, 1_000, max_tokens=801), Denied)
     grant = guard.reserve(tags, 1_000, max_tokens=800)
     assert guard.output_cap(tags, 0, 5) == 0

@@ -103,7 +103,8 @@ def test_ten_kills_and_no_message_lost_none_repeated_all_in_order(tmp_path: Path
 
 
 def begin(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "apex_framework", "run", "--episodes", "6", "--workers", "1", "--out", str(folder)]
+    command = [sys.executable, "-m", "apex_framework", "run", "--no-baselines", "--episodes", "5",
+               "--workers", "1", "--out", str(folder)]  # fmt: skip
     env = {**os.environ, "XDG_STATE_HOME": str(folder.parent)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     deadline = time.monotonic() + 60

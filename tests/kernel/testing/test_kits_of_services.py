@@ -42,3 +42,12 @@ def test_every_check_has_a_broken_plugin(kind: str) -> None:
     module = import_module(f"apex_framework.testing.{kind}")
     checks = {n.removeprefix("check_") for n in vars(module) if n.startswith("check_")} - {kind}
     assert checks == set(import_module(f"apex_framework.testing.broken.{kind}").BROKEN)
+
+
+def test_every_check_of_model_backends_has_a_broken_one_and_a_backend_that_can_everything_passes() -> None:
+    from apex_framework.testing import llm
+    from apex_framework.testing.broken.llm_backend import BROKEN, Able
+
+    checks = {name.removeprefix("check_") for name in vars(llm) if name.startswith("check_")} - {"llm_backend"}
+    assert checks == set(BROKEN)
+    llm.check_llm_backend(Able)

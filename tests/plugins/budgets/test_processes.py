@@ -42,6 +42,9 @@ async def call():
     spent += actual
 
 async def work():
+    await call()  # each holds a tranche before the race begins
+    print("holding", flush=True)
+    sys.stdin.readline()
     refused = 0
     while refused < 20:
         answers = await asyncio.gather(*(call() for _ in range(10)))
@@ -71,11 +74,12 @@ def start(folder: Path, number: int, run_tokens: int, day_tokens: int, *, dies: 
 
 def go(workers):
     """Let them begin together, once each has loaded."""
-    for worker in workers:
-        assert worker.stdout.readline() == "ready\n"
-    for worker in workers:
-        worker.stdin.write("\n")
-        worker.stdin.flush()
+    for word in ("ready\n", "holding\n"):
+        for worker in workers:
+            assert worker.stdout.readline() == word
+        for worker in workers:
+            worker.stdin.write("\n")
+            worker.stdin.flush()
 
 
 def report(worker):
