@@ -161,6 +161,12 @@ class ModelError(EnvironmentProblem):
     code = "E0330"
 
 
+class ModelServerError(EnvironmentProblem):
+    """A model's server cannot be reached, refuses us, or has no such model; found before anything was run."""
+
+    code = "E0331"
+
+
 # --- at work: exit status 4 when an episode fails for infrastructure --------------------------
 
 

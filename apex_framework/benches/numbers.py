@@ -111,9 +111,7 @@ def _router_autogen(found: Found) -> Answer:
 
 def _router_memory(found: Found) -> Answer:
     ((case, growth),) = found.values("growth of the peak after that", case="memory, ").items()
-    measured = (
-        f"{growth:.1f} MB more in the second half ({case.removeprefix('memory, ')}; -n 10000000 for all of them)"
-    )
+    measured = f"{growth:.1f} MB more in the second half ({case.removeprefix('memory, ')}; -n 10000000 for all of them)"
     return Answer(measured, growth <= 5, growth, "MB")
 
 

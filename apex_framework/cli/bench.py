@@ -35,6 +35,7 @@ MANY = click.IntRange(min=1)
     type=click.Path(path_type=Path, dir_okay=False),
     help="Profiles of another file than the frozen one; its SHA-256 stands in every row.",
 )
+@click.option("--pooling", help="With a pool of connections, without, or both: on, off, on,off.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Also write the rows as JSONL, in DIR.")
 @click.option("--pin", is_flag=True, help="Stay on one processor; the rows say whether that was allowed.")
 @click.pass_obj

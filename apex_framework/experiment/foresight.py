@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..budget import Guard, Ledger
 from ..catalog import Catalog
 from ..episode.arm import Arm
-from ..errors import ApexError, ConfigError, PluginError
-from ..interfaces import LLMBackend
+from ..errors import ApexError, ConfigError, ModelServerError, PluginError
+from ..interfaces import ChecksHealth, Health, LLMBackend
 from ..ports import SystemClock
 from ..runtime import RouteTable
 from ..timelimit import TimeLimitExceeded, time_limit
@@ -41,7 +42,10 @@ def answering(catalog: Catalog, kind: str, name: str, *, limit_s: float | None =
 
 
 def check_arm(arm: Arm, catalog: Catalog, *, real_time: bool) -> None:
-    """Raises ConfigError for scopes, topologies, teams or backends that cannot work together, and PluginError."""
+    """Raises ConfigError for scopes, topologies, teams or backends that cannot work together, and PluginError.
+
+    A backend that can say how it is is asked: ModelServerError when it is not well.
+    """
     scopes = []
     for name in arm.scopes:
         with answering(catalog, "budget_scope", name):
@@ -54,6 +58,22 @@ def check_arm(arm: Arm, catalog: Catalog, *, real_time: bool) -> None:
             deterministic = backend.capabilities.deterministic
         if not deterministic and not real_time:
             raise ConfigError(f"backend {name} is not deterministic: add --real-time")
+        if isinstance(backend, ChecksHealth):
+            with answering(catalog, "llm_backend", name):
+                health = asyncio.run(_health(backend))
+            if not health.ok:
+                raise ModelServerError(
+                    f"backend {name}: {health.detail}",
+                    "start it, or correct its address, its key or the model's name; nothing was run",
+                )
+
+
+async def _health(backend: LLMBackend) -> Health:
+    assert isinstance(backend, ChecksHealth)
+    try:
+        return await backend.health()
+    finally:
+        await backend.close()
 
 
 def _check_routes(arm: Arm, catalog: Catalog) -> None:

@@ -19,6 +19,7 @@ from .lane import Lane, LaneDiscipline
 from .llm import (
     ChecksHealth,
     Chunk,
+    CountsAhead,
     CountsRequests,
     CountsTokens,
     Health,
@@ -67,6 +68,7 @@ __all__ = [
     "Codec",
     "Confinement",
     "Controller",
+    "CountsAhead",
     "CountsRequests",
     "CountsTokens",
     "DeadReason",

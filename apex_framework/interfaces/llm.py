@@ -175,6 +175,15 @@ class CountsRequests(Protocol):
 
 
 @runtime_checkable
+class CountsAhead(Protocol):
+    """Optional ability: another process counts, for backends with ``exact_counts``, so let it before the loop must wait."""
+
+    async def count_ahead(self, request: LLMRequest, *texts: str) -> None:
+        """Afterwards the counts of the request and of the texts are at hand at once. Raises BackendError."""
+        ...
+
+
+@runtime_checkable
 class CountsTokens(Protocol):
     """Optional ability: the server counts, for backends without ``exact_counts``."""
 

@@ -64,7 +64,10 @@ FILES = (
     ("episodes/ARM/TASK/SEED/patch.diff", "the team's change"),
     ("predictions/ARM.jsonl", "patches in the SWE-bench form"),
     ("metrics/summary.json", "counters and histograms with fixed buckets, per arm"),
-    ("metrics/metrics.jsonl", "every metric per arm, histograms with bins and quantiles; see [telemetry](telemetry.md)"),
+    (
+        "metrics/metrics.jsonl",
+        "every metric per arm, histograms with bins and quantiles; see [telemetry](telemetry.md)",
+    ),
     ("metrics/throughput.jsonl", "messages per arm and class: admitted, acknowledged, dead, refused, per second"),
     ("metrics/latency_attrib.jsonl", "where the time of messages (every fourth), decisions and switches went"),
     ("export/", "what exporters wrote; not part of the manifest"),

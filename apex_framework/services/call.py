@@ -98,6 +98,8 @@ class Call:
     prompt_tokens: int
     """What the prompt counts as; less than what was counted where messages are free."""
     grant: Grant
+    ends: float
+    """Its deadline, on the loop's clock."""
     breaker: Breaker | None = None
     sink: Sink | None = None
     in_flight: bool = False
@@ -112,7 +114,7 @@ class Call:
         try:
             result, cost = await self._outcome(before, started)
         except BaseException:  # cancelled, interrupted, or its task closed: it is over for the budget, too
-            self._settle(self._everything() if self.in_flight else Usage(0, 0), _stopped(), started)
+            self._settle(self._everything() if self.in_flight else Usage(0, 0), stopped(), started)
             raise
         finally:
             heartbeat.stop()
@@ -121,24 +123,21 @@ class Call:
         return replace(result, tokens_in=cost.tokens_in, tokens_out=cost.tokens_out)
 
     async def _outcome(self, before: Callable[[], Awaitable[None]] | None, started: float) -> tuple[LLMResult, Usage]:
-        began = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self.desk.deadline_s) as limit:
+            async with asyncio.timeout_at(self.ends) as limit:
                 self.handle.limit = limit
                 if self.handle.stopped:
                     raise TimeoutError
                 result = self._timed(await self._attempts(before, limit), started)
                 if self.backend.capabilities.deterministic:
                     if limit.when() is None:
-                        limit.reschedule(began + self.desk.deadline_s)
+                        limit.reschedule(self.ends)
                     await asyncio.sleep(max(0.0, result.latency_ms) / 1000)
             return self._delivered(result, self._cost(result))
         except TimeoutError:
             cost = self._everything() if self.in_flight else Usage(0, 0)
             ours = self.handle.limit is None or self.handle.limit.expired()
-            late = f"no answer within {self.desk.deadline_s:g} s" if ours else "the backend's own time limit"
-            result = LLMResult("", 0, 0, LLMStatus.TIMEOUT, late, failure=Failure.TOTAL_TIMEOUT)
-            return (_stopped() if self.handle.stopped else result), cost
+            return (stopped() if self.handle.stopped else late(self.desk.deadline_s if ours else None)), cost
         except Exception as error:  # noqa: BLE001 - a plugin's edge: a broken backend is a failed call
             return failed(error), self._cost_of(error)
         except (SystemExit, KeyboardInterrupt) as error:  # the same, unless the process was told to end
@@ -229,7 +228,7 @@ class Call:
         """The answer, unless the call was cancelled before it came."""
         if self.handle.stopped:
             self.desk.stats.dropped += 1
-            return _stopped(), cost
+            return stopped(), cost
         if self.sink is not None and self.reader is None and result.text:
             self.sink(result.text)
         return result, cost
@@ -320,8 +319,15 @@ class _Heartbeat:
         self._timer.cancel()
 
 
-def _stopped() -> LLMResult:
+def stopped() -> LLMResult:
+    """A call that was cancelled."""
     return LLMResult("", 0, 0, LLMStatus.CANCELLED, "cancelled", failure=Failure.CANCELLED)
+
+
+def late(seconds: float | None) -> LLMResult:
+    """A call that did not end within so many seconds, or within a time limit of the backend's own."""
+    told = "the backend's own time limit" if seconds is None else f"no answer within {seconds:g} s"
+    return LLMResult("", 0, 0, LLMStatus.TIMEOUT, told, failure=Failure.TOTAL_TIMEOUT)
 
 
 def failed(error: BaseException) -> LLMResult:

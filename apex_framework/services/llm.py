@@ -17,7 +17,7 @@ from ..interfaces.policy import ModelCall, Policy
 from ..ports import Clock, Ids
 from .advice import chain, denial
 from .breaker import Breakers
-from .call import Call, CallStats, Desk, Handle, failed
+from .call import Call, CallStats, Desk, Handle, failed, late, stopped
 from .streaming import Sink, Stages, Stream
 from .tokenizers import Counted, TokenizerPool
 from .warming import close_all, warmed
@@ -244,7 +244,16 @@ class LLMService:
         least: int | None,
         sink: Sink | None,
     ) -> LLMAnswer:
-        counted = await self.tokenizers.count(backend, request, heard)
+        ends = asyncio.get_running_loop().time() + self._desk.deadline_s
+        try:
+            async with asyncio.timeout_at(ends) as handle.limit:
+                counted = await self.tokenizers.count(backend, request, heard)
+        except TimeoutError:
+            if handle.limit is None or not handle.limit.expired():
+                raise
+            return stopped() if handle.stopped else late(self._desk.deadline_s)
+        finally:
+            handle.limit = None
         free = counted.heard if self._desk.free_messages else 0
         if ruling := denial(self._policies, ModelCall(tags.agent_id, tags.role, request)):
             wanted = counted.tokens - free + request.max_tokens
@@ -260,7 +269,7 @@ class LLMService:
             return self._denied(tags, purpose, grant)
         prompt = counted.tokens - free
         breaker = self._breakers.of(backend) if self._breakers is not None else None
-        call = Call(self._desk, handle, tags, purpose, backend, request, counted, prompt, grant, breaker, sink)
+        call = Call(self._desk, handle, tags, purpose, backend, request, counted, prompt, grant, ends, breaker, sink)
         return await call.run(self.before_call)
 
     async def _reserved(

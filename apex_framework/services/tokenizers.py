@@ -11,7 +11,15 @@ from typing import Final
 
 from ..budget.estimates import count
 from ..errors import ApexError, BackendError
-from ..interfaces.llm import CountsRequests, CountsTokens, LLMBackend, LLMRequest, LoadsTokenizer, Tokenizer
+from ..interfaces.llm import (
+    CountsAhead,
+    CountsRequests,
+    CountsTokens,
+    LLMBackend,
+    LLMRequest,
+    LoadsTokenizer,
+    Tokenizer,
+)
 from ..ports import Clock, Effects, RealEffects
 from .bounded import bounded
 from .calibration import Calibration
@@ -104,11 +112,13 @@ class TokenizerPool:
     async def count(self, backend: LLMBackend, request: LLMRequest, heard: str = "") -> Counted:
         """A prompt's tokens, and how many of them ``heard`` is. Raises BackendError when the backend cannot even guess.
 
-        Nothing is awaited for a backend with ``exact_counts``.
+        Nothing is awaited for a backend with ``exact_counts``, unless another process counts for it (``CountsAhead``).
         """
         entry = self._entry(backend)
         began = self._now_ms()
         if backend.capabilities.exact_counts:
+            if isinstance(backend, CountsAhead):
+                await _ahead(backend, request, heard)
             bare, part, source = _own(backend, request), count(backend, heard) if heard else 0, OWN
         else:
             bare, part, source = await self._foreign(backend, entry, request, heard)
@@ -246,6 +256,15 @@ class TokenizerPool:
 def _whole(backend: LLMBackend) -> bool:
     """Whether its own count of a prompt is all that the model will report."""
     return not backend.capabilities.is_llm or isinstance(backend, CountsRequests)
+
+
+async def _ahead(backend: CountsAhead, request: LLMRequest, heard: str) -> None:
+    try:
+        await bounded(backend.count_ahead(request, *([heard] if heard else [])))
+    except BackendError:
+        raise
+    except Exception as error:  # a plugin's edge: a broken tokenizer is a failed backend
+        raise BackendError(f"count_ahead failed: {type(error).__name__}: {error}") from error
 
 
 def _own(backend: LLMBackend, request: LLMRequest) -> int:

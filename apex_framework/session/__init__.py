@@ -3,7 +3,8 @@
 from .desk import Desk
 from .durable import DurableLog, InDoubt
 from .durable_desk import E_IN_DOUBT
-from .session import Services, Session, SessionEnd, Step
+from .parts import Services, SessionEnd, Step
+from .session import Session
 from .supervision import check_times
 
 __all__ = ["E_IN_DOUBT", "Desk", "DurableLog", "InDoubt", "Services", "Session", "SessionEnd", "Step", "check_times"]

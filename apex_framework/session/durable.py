@@ -64,11 +64,13 @@ class DurableLog:
         """The epoch in force."""
         self.switches = Switches(self)
         """For ``SwitchEngine(log=...)``: commits of switches go into the same journal."""
-        self.in_doubt: list[InDoubt] = []
         self.compactions = 0
         self.failure: BaseException | None = None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
-        self._waiting: deque[tuple[Journal, int, Callable[[], None]]] = deque()
+        self.before_write: Callable[[], None] = lambda: None
+        """Called before every record."""
+        self._waiting: deque[tuple[Journal | None, int, Callable[[], None]]] = deque()
+        """(journal, record, release) in the order of the records; None: it is on disk."""
         self._more: asyncio.Event | None = None
         self._base = self._journal.size
 
@@ -87,6 +89,11 @@ class DurableLog:
         Raises JournalError: the file is damaged, no session's, of another version, in use, or cannot be written.
         """
         return cls(Path(path), files or SystemFiles(), effects, sync_cost_s, compact_bytes)
+
+    @property
+    def in_doubt(self) -> tuple[InDoubt, ...]:
+        """Calls of which nobody knows whether they had their effect, in all lives of the session."""
+        return tuple(InDoubt(**doubt) for doubt in self.state.doubts)
 
     @property
     def begun(self) -> bool:
@@ -119,6 +126,7 @@ class DurableLog:
 
     def write(self, kind: Kind, payload: dict[str, Any]) -> int:
         """Append a record and apply it; on disk only later. Raises JournalError, and PayloadError for no JSON."""
+        self.before_write()
         if self._journal.size - self._base > max(self._compact_bytes, self._base):
             self.compact()
         try:
@@ -145,9 +153,7 @@ class DurableLog:
     async def room(self, most: int) -> None:
         """Return when at most so many releases wait."""
         while len(self._waiting) > most:
-            journal, seq, _ = self._waiting[0]
-            await self._on_disk(journal, seq)
-            self._release(journal, seq)
+            await self._first(0)
 
     async def serve(self) -> None:
         """Sync for those who wait, all together, and release them; until cancelled."""
@@ -156,9 +162,14 @@ class DurableLog:
             if not self._waiting:
                 self._more.clear()
                 await self._more.wait()
-            journal, seq, _ = self._waiting[-1]
+            await self._first(-1)
+
+    async def _first(self, index: int) -> None:
+        """Release everything up to there once it is on disk."""
+        journal, seq, _ = self._waiting[index]
+        if journal is not None:
             await self._on_disk(journal, seq)
-            self._release(journal, seq)
+        self._release(journal, seq)
 
     def compact(self) -> None:
         """Rewrite the journal as a copy of the state: the old file or the new one, whatever happens meanwhile.
@@ -180,6 +191,7 @@ class DurableLog:
             raise
         self._base = self._journal.size
         self.compactions += 1
+        self._waiting = deque((None, 0, release) for _, _, release in self._waiting)
 
     def _open(self) -> Journal:
         return Journal.open(self.path, files=self._files, effects=self._effects, sync_cost_s=self._sync_cost_s)
@@ -195,10 +207,13 @@ class DurableLog:
             self._failed(error)
             raise
 
-    def _release(self, journal: Journal, seq: int) -> None:
-        waiting = self._waiting
-        while waiting and (waiting[0][0] is not journal or waiting[0][1] <= seq):
-            waiting.popleft()[2]()
+    def _release(self, journal: Journal | None, seq: int) -> None:
+        while self._waiting:
+            where, number, release = self._waiting[0]
+            if where is not None and (where is not journal or number > seq):
+                return
+            self._waiting.popleft()
+            release()
 
     def _failed(self, error: BaseException) -> None:
         if self.failure is None:
@@ -214,9 +229,11 @@ class Switches:
         self.latest: SwitchRecord | None = None
 
     def intent(self, record: SwitchRecord) -> None:
+        self._log.before_write()
         JournalSwitchLog(self._log._journal).intent(record)
 
     def commit(self, record: SwitchRecord) -> None:
+        self._log.before_write()
         JournalSwitchLog(self._log._journal).commit(record)
         self.latest, self._log.epoch, self._log.topology = record, record.epoch, record.target
         roster = record.roster
@@ -224,6 +241,7 @@ class Switches:
         self._log.state.apply(COMMIT, {"roster": {"members": members, "lead": roster.lead}})
 
     def abort(self, record: SwitchRecord, reason: str) -> None:
+        self._log.before_write()
         JournalSwitchLog(self._log._journal).abort(record, reason)
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PayloadError
 from ..interfaces import Agent, Denied, LLMResult, LLMStatus, Message, RouteResult, ToolResult
 from ..services import E_TIMEOUT, E_TOOL
 from .desk import Desk
-from .durable import InDoubt
 from .keeper import Keeper
 from .records import Kind, from_answer, key_of, to_answer
 from .state import Call
@@ -67,7 +65,7 @@ class DurableDesk(Desk):
             if not repeatable and (call.answer is None or call.answer["error"] in (E_TIMEOUT, E_TOOL, E_IN_DOUBT)):
                 return await self._doubt(key, tool, arguments)
         if not harmless:
-            self._keeper.write(Kind.CALL, {**self._step, "key": key, "what": tool, "arguments": _plain(arguments)})
+            self._log.write(Kind.CALL, {**self._step, "key": key, "what": tool, "arguments": _plain(arguments)})
             await self._log.barrier()
         result = await self._session.use(self._agent, tool, arguments, key)
         try:
@@ -81,16 +79,18 @@ class DurableDesk(Desk):
         return answer
 
     async def _doubt(self, key: str, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
-        doubt = InDoubt(self._step["by"], self._step["m"], tool, _plain(arguments))
-        if doubt not in self._log.in_doubt:
-            self._log.in_doubt.append(doubt)
-            self._session.faults.append(f"{doubt.agent_id}: InDoubt: whether {tool} had its effect is not known")
+        agent, message = self._step["by"], self._step["m"]
+        doubt = {"agent_id": agent, "msg_id": message, "tool": tool, "arguments": _plain(arguments)}
+        more: dict[str, Any] = {}
+        if doubt not in self._log.state.doubts:
+            more = {"doubt": doubt, "fault": f"{agent}: InDoubt: whether {tool} had its effect is not known"}
+            self._session.faults.append(more["fault"])
         result = ToolResult(False, error=E_IN_DOUBT, detail=f"{tool} was called before, and its answer is not known")
-        await self._answered(key, tool, to_answer(result), wait=True)
+        await self._answered(key, tool, to_answer(result), wait=True, **more)
         return result
 
-    async def _answered(self, key: str, what: str, answer: dict[str, Any], *, wait: bool) -> None:
-        self._keeper.write(Kind.ANSWER, {**self._step, "key": key, "what": what, "answer": answer})
+    async def _answered(self, key: str, what: str, answer: dict[str, Any], *, wait: bool, **more: Any) -> None:
+        self._log.write(Kind.ANSWER, {**self._step, "key": key, "what": what, "answer": answer, **more})
         if wait:
             await self._log.barrier()
 
@@ -99,7 +99,7 @@ class DurableDesk(Desk):
             body = json.loads(json.dumps(message.payload, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"message {message.msg_id} has no JSON form: {error}", "keep to JSON values") from error
-        message = replace(message, payload=body)  # as it will be after a crash, whatever becomes of the sender's copy
+        message.payload = body  # as it will be after a crash, whatever becomes of the sender's copy
         result = self._keeper.reentry.judge(message)
         if result:
             self.sent.append(message)

@@ -72,6 +72,7 @@ class Keeper:
         session, state = self.session, self.log.state
         self.reentry.begin(self.log.epoch)
         self.reentry.hear(self._moved)
+        self.log.before_write = self._settle_ways
         for row, holder, targets, attempts in list(state.ways()):
             message = from_message(row, session.episode_id, session.clock.monotonic())
             owed = None if targets is None else tuple(map(AgentID, targets))
@@ -91,7 +92,7 @@ class Keeper:
         """Write nothing more."""
         self._over = True
         self.session.services.llm.before_call = None
-        self.log.on_failure = lambda error: None
+        self.log.on_failure, self.log.before_write = (lambda error: None), (lambda: None)
 
     # --- steps ----------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ class Keeper:
             self.session.router.ack(lease)
             self.session.told(number, agent, message, "")
 
-        self.log.then(self._write(Kind.STEP, record), release)
+        self.log.then(self.log.write(Kind.STEP, record), release)
 
     def relayed(self, agent: Agent, lease: Lease) -> None:
         """An agent has overheard a message, which goes on once that is on disk."""
@@ -129,7 +130,7 @@ class Keeper:
             self.session.router.ack(lease)
             self.session.check_quiet()
 
-        self.log.then(self._write(Kind.RELAYED, record), release)
+        self.log.then(self.log.write(Kind.RELAYED, record), release)
 
     def failed(self, agent: Agent, message: Message, error: str, number: int) -> None:
         """An agent has failed on a message: the step leaves no trace, but for calls whose answers are kept.
@@ -138,7 +139,7 @@ class Keeper:
         """
         self._restore(agent)
         record = {"n": number, "m": message.msg_id, "by": agent.id, "error": error}
-        self.log.then(self._write(Kind.FAILED, record), lambda: self.session.told(number, agent, message, error))
+        self.log.then(self.log.write(Kind.FAILED, record), lambda: self.session.told(number, agent, message, error))
 
     def settled(self, agent: Agent, lease: Lease) -> bool:
         """Whether this was handled before, and only its acknowledgement came too late; it is acknowledged now."""
@@ -154,15 +155,7 @@ class Keeper:
 
     def judged(self, number: int) -> None:
         """``on_step`` has heard of a step."""
-        self._write(Kind.JUDGED, {"n": number})
-
-    def write(self, kind: Kind, payload: dict[str, Any]) -> int:
-        """One record; before it, where the messages let in last have gone."""
-        return self._write(kind, payload)
-
-    def _write(self, kind: Kind, payload: dict[str, Any]) -> int:
-        self._settle_ways()
-        return self.log.write(kind, payload)
+        self.log.write(Kind.JUDGED, {"n": number})
 
     # --- state of agents ------------------------------------------------------------------------
 
@@ -185,7 +178,7 @@ class Keeper:
             holder = OUTSIDE if event.holder == "user" else event.holder
             known = event.receiver and targets is not None
             record = {"m": event.msg_id, "holder": holder, "targets": list(targets) if known and targets else None}
-            self._write(Kind.DEAD, {**record, "reason": event.reason})
+            self.log.write(Kind.DEAD, {**record, "reason": event.reason})
         elif event.what == "routed":
             self._entered.append(AgentID(event.receiver))
             if event.holder != event.origin:
@@ -240,6 +233,7 @@ class Keeper:
         state, session = self.log.state, self.session
         self._check()
         self._set_back()
+        session.faults[:] = state.faults
         session.resume(state.steps, state.judged if session.on_step else state.steps, state.finished, state.last_id)
         if session.on_step is None:
             return
@@ -275,7 +269,7 @@ class _Entries:
         ):  # a reservation that outlives the process is debited anyway
             return
         try:
-            self._keeper.write(Kind.LEDGER, {"entry": to_entry(entry)})
+            self._keeper.log.write(Kind.LEDGER, {"entry": to_entry(entry)})
         except JournalError as error:
             raise BudgetStoreError(error.cause, error.remedy, reason="store_unwritable") from error
 
@@ -283,10 +277,9 @@ class _Entries:
         """The journal is the session's."""
 
 
-def _snapshot(agent: Agent) -> str:
+def _snapshot(agent: Any) -> str:
     """An agent's state as JSON text. Raises what the agent raises, TypeError and ValueError for what has no JSON form."""
-    assert isinstance(agent, Snapshots)
-    state: object = agent.snapshot()
+    state: object = agent.snapshot()  # that it has one was checked at the start
     if not isinstance(state, dict):
         raise TypeError(f"snapshot returned {type(state).__name__}, not a dict")
     return json.dumps(state, allow_nan=False, separators=(",", ":"))

@@ -64,6 +64,10 @@ class State:
     finished: tuple[int, str] | None = None
     """The first step in which somebody finished, and why."""
     ended: dict[str, Any] | None = None
+    faults: list[str] = field(default_factory=list)
+    """What agents failed with, and what is in doubt, in order."""
+    doubts: list[dict[str, Any]] = field(default_factory=list)
+    """Calls that were not made again."""
     last_id: int = 0
     _order: int = 0
 
@@ -134,6 +138,8 @@ class State:
             "counters": [self.steps, self.judged, self.last_id, self._order],
             "finished": self.finished,
             "ended": self.ended,
+            "faults": self.faults,
+            "doubts": self.doubts,
         }
 
     # --- records applied ------------------------------------------------------------------------
@@ -164,6 +170,7 @@ class State:
         if under is not None and (place := self.places(under).get(payload["by"])) is not None:
             place.attempt += 1
         row = under.row if under is not None else None
+        self.faults.append(payload["error"])
         self._told(payload["n"], {"by": payload["by"], "message": row, "error": payload["error"]})
 
     def _dead(self, payload: dict[str, Any]) -> None:
@@ -188,6 +195,9 @@ class State:
         calls = self._calls(payload)
         call = calls.setdefault(payload["key"], Call(payload["what"], None, 0))
         call.attempt, call.answer = self.attempt(payload["m"], payload["by"]), payload["answer"]
+        if "doubt" in payload:
+            self.doubts.append(payload["doubt"])
+            self.faults.append(payload["fault"])
 
     def _ledger(self, payload: dict[str, Any]) -> None:
         self.entries.append(payload["entry"])
@@ -220,6 +230,7 @@ class State:
                 self.steps, self.judged, self.last_id, self._order = counters
                 self.finished = None if finished is None else (finished[0], finished[1])
                 self.ended = payload["ended"]
+                self.faults, self.doubts = list(payload["faults"]), list(payload["doubts"])
 
     def _commit(self, payload: dict[str, Any]) -> None:
         self._enroll(payload["roster"])

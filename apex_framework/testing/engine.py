@@ -85,8 +85,7 @@ class WordEngine:
             time.sleep(3600)
 
     def _was(self) -> bool:
-        once = self._options.get("once")
-        return bool(once) and os.path.exists(once)
+        return os.path.exists(self._options.get("once", ""))
 
     def _mark(self) -> None:
         if once := self._options.get("once"):

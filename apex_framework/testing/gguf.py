@@ -100,7 +100,12 @@ def write_tiny_gguf(
         ("output.weight", (width, len(words.tokens)), weights.output(words.tokens, width)),
     ]
     for n in range(layers):
-        shapes = {"attn_q": (width, width), "attn_k": (width, key), "attn_v": (width, key), "attn_output": (width, width)}
+        shapes = {
+            "attn_q": (width, width),
+            "attn_k": (width, key),
+            "attn_v": (width, key),
+            "attn_output": (width, width),
+        }
         shapes |= {"ffn_gate": (width, inner), "ffn_up": (width, inner), "ffn_down": (inner, width)}
         tensors += [(f"blk.{n}.{name}.weight", (width,), weights.ones(width)) for name in ("attn_norm", "ffn_norm")]
         tensors += [(f"blk.{n}.{name}.weight", shape, weights.matrix(*shape)) for name, shape in shapes.items()]

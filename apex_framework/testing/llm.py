@@ -258,11 +258,11 @@ async def check_timeouts_release(make: Make, request: LLMRequest) -> None:
 
 
 async def check_no_prompt_is_cut(make: Make, request: LLMRequest) -> None:
-    """A prompt larger than the context is refused with a BackendError, never answered in part."""
+    """A model refuses a prompt larger than its context with a BackendError, and never answers it in part."""
     backend = make()
     try:
         context = backend.capabilities.context_tokens
-        if context > SMALL_CONTEXT:
+        if context > SMALL_CONTEXT or not backend.capabilities.is_llm:
             return
         words = "word " * context
         while backend.count_tokens(words) < context + 2 * SLACK:
@@ -380,7 +380,9 @@ async def check_identity_is_constant(make: Make, request: LLMRequest) -> None:
             return
         before: object = await backend.identity()
         assert isinstance(before, ModelIdentity) and before.model_id, f"identity answered {before!r}"
-        assert type(before.context_tokens) is int and before.context_tokens >= 0, f"{before.context_tokens!r} of context"
+        assert type(before.context_tokens) is int and before.context_tokens >= 0, (
+            f"{before.context_tokens!r} of context"
+        )
         await backend.generate(request)
         after = await backend.identity()
         assert after == before, f"{before} became {after}"

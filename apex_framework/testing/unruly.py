@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -95,7 +95,7 @@ class UnrulyBackend:
         """Tokens by ``rule_of_four``."""
         return rule_of_four(text)
 
-    def generate(self, request: LLMRequest) -> Awaitable[LLMResult]:
+    def generate(self, request: LLMRequest) -> Coroutine[Any, Any, LLMResult]:
         """Answer, or not."""
         how = self._next(request)
         if how == "answers_at_once":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ..errors import BackendError, Failure
 from ..interfaces.llm import Chunk, Health, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, ModelIdentity
@@ -127,7 +127,7 @@ class WorkerBackend:
         """Pieces of the answer as the model makes them; closing the iterator cancels the call."""
         return self._stream(request)
 
-    async def _stream(self, request: LLMRequest) -> Any:
+    async def _stream(self, request: LLMRequest) -> AsyncGenerator[Chunk, None]:
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -170,7 +170,8 @@ class WorkerBackend:
         return await fleet.instance(request.role).ask({"do": "ask", "ask": ask}, hear)
 
     def _result(self, text: str, event: Event) -> LLMResult:
-        self._counts.put(text, int(event["text_tokens"]))
+        # A model may make a text of fewer tokens than its tokenizer would split it into: what it made is what it cost.
+        self._counts.put(text, min(int(event["text_tokens"]), int(event["tokens_out"])))
         status = LLMStatus.LENGTH if event["cut"] else LLMStatus.OK
         return LLMResult(text, int(event["tokens_in"]), int(event["tokens_out"]), status)
 

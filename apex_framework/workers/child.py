@@ -15,12 +15,16 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..errors import Failure
 from .engine import Answered, Ask, Engine, EngineError, counted
 from .frames import FrameError, Line
+
+EVERY_S: Final = 0.02
+"""Text is passed on so often at most: a frame per token would cost more than a small model's token."""
 
 
 def main(descriptor: int) -> None:
@@ -83,7 +87,9 @@ class _Worker:
         except EngineError as error:
             self._tell({"event": "failed", "cause": error.cause, "remedy": error.remedy, "kind": error.kind})
         except MemoryError:
-            self._tell({"event": "failed", "cause": "no memory left while the model was loaded", "kind": Failure.UNKNOWN})
+            self._tell(
+                {"event": "failed", "cause": "no memory left while the model was loaded", "kind": Failure.UNKNOWN}
+            )
         except Exception as error:  # noqa: BLE001 - a worker's edge: whatever a library raises is told in a line
             self._tell({"event": "failed", "cause": _line(error), "kind": Failure.UNKNOWN})
         else:
@@ -94,7 +100,7 @@ class _Worker:
     def _do(self, engine: Engine, call: str, frame: Mapping[str, Any]) -> None:
         try:
             if frame["do"] == "count":
-                texts = [text if isinstance(text, str) else (text[0], text[1]) for text in frame["texts"]]
+                texts = [_clean(t) if isinstance(t, str) else (_clean(t[0]), _clean(t[1])) for t in frame["texts"]]
                 self._tell({"event": "counts", "call": call, "counts": counted(engine, texts)})
             else:
                 self._answer(engine, call, frame)
@@ -108,26 +114,38 @@ class _Worker:
 
     def _answer(self, engine: Engine, call: str, frame: Mapping[str, Any]) -> None:
         self._tell({"event": "begun", "call": call})
-        fields = {**frame["ask"], "stop": tuple(frame["ask"]["stop"])}
-        parts: list[str] = []
+        asked = frame["ask"]
+        fields = {
+            **asked,
+            "system": _clean(asked["system"]),
+            "prompt": _clean(asked["prompt"]),
+            "stop": tuple(asked["stop"]),
+        }
+        text, told, last = "", 0, 0.0
         pieces = engine.generate(Ask(**fields), lambda: call in self._cancelled)
         try:
             for piece in pieces:
+                over = isinstance(piece, Answered)
+                text += "" if isinstance(piece, Answered) else piece
+                if call in self._cancelled and not over:
+                    break
+                if len(text) > told and (over or time.monotonic() - last >= EVERY_S):
+                    self._tell({"event": "text", "call": call, "text": text[told:]})
+                    told, last = len(text), time.monotonic()
                 if isinstance(piece, Answered):
-                    text = "".join(parts)
                     usage = {"tokens_in": piece.tokens_in, "tokens_out": piece.tokens_out, "cut": piece.cut}
                     self._tell({"event": "done", "call": call, **usage, "text_tokens": engine.count(text)})
                     return
-                if call in self._cancelled:
-                    break
-                if piece:
-                    parts.append(piece)
-                    self._tell({"event": "text", "call": call, "text": piece})
         finally:
             if hasattr(pieces, "close"):
                 pieces.close()
         kind = Failure.CANCELLED if call in self._cancelled else Failure.INCOMPLETE
         self._tell({"event": "error", "call": call, "cause": f"{kind}", "kind": kind})
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates, which no tokenizer takes."""
+    return text.encode(errors="replace").decode()
 
 
 def _line(error: Exception) -> str:

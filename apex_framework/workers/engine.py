@@ -40,7 +40,10 @@ class EngineError(Exception):
 
 
 class Engine(Protocol):
-    """One model. Made without arguments in the process that it lives in; heavy imports belong in ``load``."""
+    """One model. Made without arguments in the process that it lives in; heavy imports belong in ``load``.
+
+    Texts that it gets can be encoded. What it raises beside EngineError fails the call, or loading, and is told.
+    """
 
     def load(self, options: Mapping[str, Any], *, tokenizer_only: bool) -> Mapping[str, Any]:
         """Load the model, or only what counts its tokens; answers what is worth recording. Raises EngineError."""

@@ -23,7 +23,9 @@ def instances_from(option: int | None, default: int = 1) -> int:
     except ValueError:
         number = 0
     if type(number) is not int or not 1 <= number <= MOST_INSTANCES:
-        raise ConfigError(f"{INSTANCES} (option instances) must be an integer from 1 to {MOST_INSTANCES}, not {named!r}")
+        raise ConfigError(
+            f"{INSTANCES} (option instances) must be an integer from 1 to {MOST_INSTANCES}, not {named!r}"
+        )
     return number
 
 

@@ -80,7 +80,9 @@ class Worker:
             )
         except OSError as error:
             ours.close()
-            raise BackendError(f"a model process cannot be started: {error.strerror}", kind=Failure.WORKER_DIED) from error
+            raise BackendError(
+                f"a model process cannot be started: {error.strerror}", kind=Failure.WORKER_DIED
+            ) from error
         finally:
             theirs.close()
         self._socket = ours
@@ -113,7 +115,7 @@ class Worker:
         self._ready: asyncio.Future[Event] = loop.create_future()
         self._tasks = [loop.create_task(self._listen(reader)), loop.create_task(self._overhear(errors))]
         self._send(self._load)
-        await asyncio.wait({self._ready, self.gone}, return_when=asyncio.FIRST_COMPLETED)
+        await _first(self._ready, self.gone)
         if not self._ready.done():
             raise WorkerGone(self.gone.result(), begun=False)
         event = self._ready.result()
@@ -133,7 +135,7 @@ class Worker:
         call = self._calls[call_id] = Call(hear)
         try:
             self._send({**frame, "call": call_id})
-            await asyncio.wait({call.over, self.gone}, return_when=asyncio.FIRST_COMPLETED)
+            await _first(call.over, self.gone)
         except asyncio.CancelledError:
             if not self.gone.done():
                 self._send({"do": "cancel", "call": call_id})
@@ -208,7 +210,7 @@ class Worker:
         except (frames.FrameError, OSError) as error:
             _log.warning("model process %d: %s: killed", self.pid, error)
         self.kill(meant=self.meant)
-        while self._process.poll() is None:
+        while self._process.poll() is None:  # noqa: ASYNC110 - no event tells it without a thread
             await asyncio.sleep(0.005)
         await asyncio.wait(self._tasks[1:], timeout=0.2)  # its last words are still on their way
         self._set_gone(self._cause())
@@ -236,6 +238,10 @@ class Worker:
             how = f"ended with status {status}"
         words = self.last_words
         return f"the model process {how}" + (f": {words}" if words else "")
+
+
+async def _first(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _error(event: Event, words: str) -> BackendError:

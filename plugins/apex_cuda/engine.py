@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -19,8 +20,13 @@ _BROKEN: Final = "\ufffd"
 class TransformersEngine:
     """One model on one device; every answer begins with an empty cache."""
 
+    def __init__(self) -> None:
+        self._device = ""
+
     def load(self, options: Mapping[str, Any], *, tokenizer_only: bool) -> Mapping[str, Any]:
         """Options: path, context, threads, quantisation, size. Raises EngineError when transformers refuses the model."""
+        if tokenizer_only:
+            sys.modules["torch"] = None  # type: ignore[assignment]  # a tokenizer does without it: half the time and memory
         import transformers
 
         transformers.logging.set_verbosity_error()
@@ -35,8 +41,6 @@ class TransformersEngine:
             cause = " ".join(f"transformers cannot load {path}: {error}".split())[:300]
             raise EngineError(cause, "see whether transformers knows this architecture", Failure.NOT_FOUND) from error
         return {"version": f"transformers {transformers.__version__}", "pid": os.getpid(), "device": self._device}
-
-    _device = ""
 
     def _load_model(self, transformers: Any, path: str, options: Mapping[str, Any]) -> None:
         import torch
@@ -142,8 +146,7 @@ class TransformersEngine:
         return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
     def _ids(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        clean = text.encode(errors="replace").decode()
-        return list(self._tokenizer(clean, add_special_tokens=add_special_tokens, verbose=False).input_ids)
+        return list(self._tokenizer(text, add_special_tokens=add_special_tokens, verbose=False).input_ids)
 
 
 class _Words:

@@ -69,7 +69,9 @@ def find_folder(named: str) -> Folder:
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ModelError(f"{path} holds no model: there is no config.json in it", "name a transformers model") from error
+        raise ModelError(
+            f"{path} holds no model: there is no config.json in it", "name a transformers model"
+        ) from error
     except (OSError, ValueError) as error:
         raise ModelError(f"{path / 'config.json'} cannot be read: {error}", "download the model again") from error
     if not isinstance(config, dict):

@@ -28,7 +28,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
 
-from apex_framework.events import EpisodeFinished, EpisodeStarted, Event, MessageMoved, RunFinished
+from apex_framework.events import BackendWarmed, EpisodeFinished, EpisodeStarted, Event, MessageMoved, RunFinished
 from apex_framework.interfaces import MetricSample
 
 SCOPE = InstrumentationScope("apex_framework")
@@ -88,7 +88,7 @@ class Spans:
             self._open[event.episode_id] = (time.time_ns(), about, [])
         elif isinstance(event, EpisodeFinished):
             return self._ended(event)
-        elif not isinstance(event, MessageMoved | RunFinished) and event.episode_id in self._open:
+        elif not isinstance(event, MessageMoved | RunFinished | BackendWarmed) and event.episode_id in self._open:
             events = self._open[event.episode_id][2]
             if len(events) < _EVENTS_PER_SPAN:
                 events.append(SpanEvent(type(event).__name__, _attributes(asdict(event)), time.time_ns()))

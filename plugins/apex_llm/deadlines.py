@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypeVar
 
 from apex_framework.errors import BackendError, ConfigError, Failure
 
@@ -31,11 +31,16 @@ class Deadlines:
                 raise ConfigError(f"{field.name} must be a positive number of seconds, not {value!r}")
 
 
+HEALTH_S: Final = 5.0
+"""A server that takes longer to say how it is is not well."""
+
+
 class Waiting:
     """Waits on behalf of one call, for each thing as long as its stage allows. To be made when the call begins."""
 
-    def __init__(self, deadlines: Deadlines, *, stream: bool) -> None:
-        self._deadlines, self._stream = deadlines, stream
+    def __init__(self, deadlines: Deadlines, *, stream: bool = False, most_s: float = math.inf) -> None:
+        self._deadlines = replace(deadlines, total_s=min(deadlines.total_s, most_s))
+        self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._begun = self._last = self._loop.time()
         self._any = False

@@ -137,7 +137,7 @@ def failures(host: str, port: int | None) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     text = str(error) or "it does not accept connections in time"
-    return "refused" if "All connection attempts failed" in text else text[:100]
+    return "nothing answers there" if "All connection attempts failed" in text else text[:100]
 
 
 def _refusal(response: httpx.Response) -> BackendError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -203,6 +204,8 @@ def failures() -> Iterator[None]:
 
 def _reason(error: aiohttp.ClientConnectorError) -> str:
     cause = error.os_error
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS fails ({(cause.reason or 'unknown reason').lower().replace('_', ' ')})"
     if cause.errno is not None and cause.errno > 0:
         return os.strerror(cause.errno)
     return (cause.strerror or type(cause).__name__)[:100]

@@ -23,7 +23,7 @@ from apex_framework.interfaces import (
 )
 
 from .connections import DRAIN_S, MAX_BYTES, PoolNumbers, authorities
-from .deadlines import Deadlines, Waiting
+from .deadlines import HEALTH_S, Deadlines, Waiting
 from .guarded import Guarded
 from .openai_form import SEEDS, count, refusal
 from .perloop import PerLoop
@@ -110,7 +110,7 @@ class OllamaBackend:
 
     async def generate(self, request: LLMRequest) -> LLMResult:
         """The answer in one piece."""
-        waiting = Waiting(self._deadlines, stream=False)
+        waiting = Waiting(self._deadlines)
         client, _ = await self._clients.get()
         with self._failures():
             said = await waiting.wait(client.chat(**self._fields(request), stream=False))
@@ -155,14 +155,14 @@ class OllamaBackend:
             version = self._key.quote(str(data.get("version", "")))
             with self._failures():
                 client, _ = await self._clients.get()
-                await Waiting(self._deadlines, stream=False).wait(client.show(self._model))
+                await Waiting(self._deadlines, most_s=HEALTH_S).wait(client.show(self._model))
         except BackendError as error:
             return Health(False, str(error))
         return Health(True, version=version)
 
     async def warm(self) -> None:
         """Load the model, and see with how much context the server did. Raises BackendError."""
-        waiting = Waiting(self._deadlines, stream=False)
+        waiting = Waiting(self._deadlines)
         client, _ = await self._clients.get()
         with self._failures():
             options = {"num_ctx": self._num_ctx}
@@ -171,7 +171,7 @@ class OllamaBackend:
 
     async def identity(self) -> ModelIdentity:
         """Digest, quantisation and trained context as ``/api/tags`` and ``/api/show`` have them, and the version."""
-        waiting = Waiting(self._deadlines, stream=False)
+        waiting = Waiting(self._deadlines)
         client, _ = await self._clients.get()
         with self._failures():
             shown = await waiting.wait(client.show(self._model))
@@ -222,7 +222,7 @@ class OllamaBackend:
             finally:
                 await response.aclose()
 
-        code, body = await Waiting(self._deadlines, stream=False).wait(ask())
+        code, body = await Waiting(self._deadlines, most_s=HEALTH_S).wait(ask())
         try:
             return code, httpx.Response(code, content=body).json()
         except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
@@ -19,7 +20,7 @@ from apex_framework.interfaces import (
 )
 
 from .connections import DRAIN_S, MAX_BYTES
-from .deadlines import Deadlines, Waiting
+from .deadlines import HEALTH_S, Deadlines, Waiting
 from .network import PooledHTTPClient, Reply
 from .openai_form import Answer, fields, final, pieces, refusal, status
 from .settings import Address, Key, estimated_tokens, first_set, one_of, whole
@@ -109,7 +110,7 @@ class OpenAIBackend:
 
     async def generate(self, request: LLMRequest) -> LLMResult:
         """The answer in one piece."""
-        waiting = Waiting(self._deadlines, stream=False)
+        waiting = Waiting(self._deadlines)
         async with self._asked(request, waiting, stream=False) as reply:
             data = self._decoded(await waiting.wait(reply.body()), reply)
             answer = final(data)
@@ -134,12 +135,16 @@ class OpenAIBackend:
         yield Chunk("", self._result(request, answer, waiting))
 
     async def health(self) -> Health:
-        """Whether the server lists its models; a server that has no such list is healthy, too."""
+        """Whether the server lists its models, this one among them; where it has no list, whether it knows the API."""
         try:
             code, data = await self._get("/models")
+            if code in (404, 405):  # a request without a model and a prompt is refused, and costs nothing
+                code, data = await self._small("POST", "/chat/completions", {}, root=False, most_s=HEALTH_S)
+                if code not in (404, 405):
+                    return Health(True)
         except BackendError as error:
             return Health(False, str(error))
-        if code in (401, 403) or code >= 500:
+        if code in (401, 403, 404, 405) or code >= 500:
             return Health(False, str(refusal(code, data, {}, self._model, self._key)))
         if code == 200 and not isinstance(data, dict):
             return Health(False, "what answers there is no such server: its list of models is no JSON")
@@ -190,11 +195,13 @@ class OpenAIBackend:
         return key
 
     async def _get(self, path: str, *, root: bool = False) -> tuple[int, Any]:
-        """Status and decoded body (None when it is no JSON) of a small request, within the deadlines."""
-        return await self._small("GET", path, None, root=root)
+        """Status and decoded body (None when it is no JSON), in seconds at most."""
+        return await self._small("GET", path, None, root=root, most_s=HEALTH_S)
 
-    async def _small(self, method: str, path: str, data: Any, *, root: bool) -> tuple[int, Any]:
-        waiting = Waiting(self._deadlines, stream=False)
+    async def _small(
+        self, method: str, path: str, data: Any, *, root: bool, most_s: float = math.inf
+    ) -> tuple[int, Any]:
+        waiting = Waiting(self._deadlines, most_s=most_s)
         url = (self._address.root() if root else self._address.v1()) + path
         async with self._request(method, url, data, waiting) as reply:
             body = await waiting.wait(reply.body())

@@ -93,7 +93,7 @@ class Answer:
         return piece.text
 
     def result(self, *, counted_in: int, counted_out: int, latency_ms: float) -> LLMResult:
-        """The result. Counts that the server does not give, or that cannot be, are the counted ones.
+        """The result. Counts that the server does not give, or that cannot be, are the counted ones; a piece is a token at least.
 
         Raises BackendError (incomplete) for an answer that nothing ended.
         """
@@ -104,7 +104,7 @@ class Answer:
         return LLMResult(
             text,
             reported_in if count(reported_in) and reported_in else counted_in,
-            reported_out if count(reported_out) and (reported_out or not text) else counted_out,
+            reported_out if count(reported_out) and (reported_out or not text) else max(counted_out, len(self._parts)),
             LLMStatus.LENGTH if self._finish == "length" else LLMStatus.OK,
             latency_ms=latency_ms,
         )

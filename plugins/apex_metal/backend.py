@@ -10,7 +10,14 @@ from typing import Final
 
 from apex_framework.errors import ConfigError, MissingExtraError, ModelError
 from apex_framework.interfaces import ModelIdentity
-from apex_framework.workers import FleetSettings, ModelInfo, WorkerBackend, available_memory, file_digest, instances_from
+from apex_framework.workers import (
+    FleetSettings,
+    ModelInfo,
+    WorkerBackend,
+    available_memory,
+    file_digest,
+    instances_from,
+)
 
 from .gguf import Head, read_head
 

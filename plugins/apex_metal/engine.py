@@ -47,7 +47,7 @@ class LlamaEngine:
 
     def count(self, text: str) -> int:
         """Tokens of a bare text; what looks like a control token in it is text."""
-        return len(self._llm.tokenize(_bytes(text), add_bos=False, special=False)) if text else 0
+        return len(self._llm.tokenize(text.encode(), add_bos=False, special=False)) if text else 0
 
     def count_prompt(self, system: str, prompt: str) -> int:
         """Tokens of both in the file's own chat template, if it has one."""
@@ -100,9 +100,9 @@ class LlamaEngine:
     def _prompt(self, system: str, prompt: str) -> list[int]:
         if self._template is None:
             text = f"{system}\n\n{prompt}" if system else prompt
-            return list(self._llm.tokenize(_bytes(text), add_bos=True, special=False))
+            return list(self._llm.tokenize(text.encode(), add_bos=True, special=False))
         text = self._rendered(system, prompt)
-        tokens = list(self._llm.tokenize(_bytes(text), add_bos=False, special=True))
+        tokens = list(self._llm.tokenize(text.encode(), add_bos=False, special=True))
         bos = self._llm.token_bos()
         twice = tokens[:1] == [bos]  # many templates write it themselves
         return [bos, *tokens] if self._lib.llama_vocab_get_add_bos(self._vocab) and not twice else tokens
@@ -134,7 +134,3 @@ class LlamaEngine:
         self._lib.llama_log_set(silent, ctypes.c_void_p(0))
         self._silent = silent  # llama.cpp keeps only its address
         self._llm.verbose = False
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="replace")

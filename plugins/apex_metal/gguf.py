@@ -9,6 +9,7 @@ import hashlib
 import math
 import mmap
 import os
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,22 +24,28 @@ _STRING, _ARRAY = 8, 9
 _MOST: Final = 1 << 24
 """Entries, elements of an array, bytes of a string: more is no head of a model."""
 
-# type -> (weights in a block, bytes of a block)
-_BLOCKS: Final[dict[int, tuple[int, int]]] = {
-    **{0: (1, 4), 1: (1, 2), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 30: (1, 2)},
-    **{2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36), 20: (32, 18), 39: (32, 17)},
-    **{10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292)},
-    **{16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 21: (256, 110), 22: (256, 82), 23: (256, 136)},
-    **{29: (256, 56), 34: (256, 54), 35: (256, 66)},
+_BLOCKS: Final = {
+    int(kind): (int(weights), int(size))
+    for kind, weights, size in re.findall(
+        r"(\d+):(\d+)/(\d+)",
+        "0:1/4 1:1/2 24:1/1 25:1/2 26:1/4 27:1/8 28:1/8 30:1/2 2:32/18 3:32/20 6:32/22 7:32/24 8:32/34 9:32/36 20:32/18"
+        " 39:32/17 10:256/84 11:256/110 12:256/144 13:256/176 14:256/210 15:256/292 16:256/66 17:256/74 18:256/98"
+        " 19:256/50 21:256/110 22:256/82 23:256/136 29:256/56 34:256/54 35:256/66",
+    )
 }
-_QUANTISATIONS: Final[dict[int, str]] = {
-    **{0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S"},
-    **{12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K"},
-    **{19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL"},
-    **{26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16"},
-    **{36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE"},
-}
-_NO_GENERATORS: Final = frozenset({"bert", "nomic-bert", "jina-bert-v2", "modern-bert", "t5encoder", "clip", "wavtokenizer-dec"})
+"""Type of a tensor -> (weights in a block, bytes of a block)."""
+_QUANTISATIONS: Final = dict(
+    re.findall(
+        r"(\d+):(\w+)",
+        "0:F32 1:F16 2:Q4_0 3:Q4_1 7:Q8_0 8:Q5_0 9:Q5_1 10:Q2_K 11:Q3_K_S 12:Q3_K_M 13:Q3_K_L 14:Q4_K_S 15:Q4_K_M"
+        " 16:Q5_K_S 17:Q5_K_M 18:Q6_K 19:IQ2_XXS 20:IQ2_XS 21:Q2_K_S 22:IQ3_XS 23:IQ3_XXS 24:IQ1_S 25:IQ4_NL 26:IQ3_S"
+        " 27:IQ3_M 28:IQ2_S 29:IQ2_M 30:IQ4_XS 31:IQ1_M 32:BF16 36:TQ1_0 37:TQ2_0 38:MXFP4_MOE",
+    )
+)
+"""``general.file_type`` -> what people call it."""
+_NO_GENERATORS: Final = frozenset(
+    ["bert", "nomic-bert", "jina-bert-v2", "modern-bert", "t5encoder", "clip", "wavtokenizer-dec"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ class Head:
     @property
     def quantisation(self) -> str:
         """Name of the kind of weights; empty when the file does not tell."""
-        return _QUANTISATIONS.get(int(self.values.get("general.file_type", -1)), "")
+        return str(_QUANTISATIONS.get(str(self.values.get("general.file_type")), ""))
 
     @property
     def trained_context(self) -> int:
@@ -86,7 +93,9 @@ def read_head(path: Path) -> Head:
     try:
         if path.is_dir():
             files = sorted(p.name for p in path.glob("*.gguf"))
-            raise ModelError(f"{path} is a folder, not a GGUF file", f"name a file in it, e.g. {files[0]}" if files else "")
+            raise ModelError(
+                f"{path} is a folder, not a GGUF file", f"name a file in it, e.g. {files[0]}" if files else ""
+            )
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < 24 or file.read(4) != MAGIC:

@@ -173,8 +173,8 @@ class Cutting(Sound):
 
     @property
     def capabilities(self) -> LLMCapabilities:
-        """A small context."""
-        return replace(super().capabilities, context_tokens=2_000)
+        """A model with a small context."""
+        return replace(super().capabilities, context_tokens=2_000, is_llm=True)
 
 
 class Able(Sound):

@@ -177,7 +177,7 @@ def test_two_calls_under_way_cannot_have_one_id() -> None:
             await generate(desk)
         with pytest.raises(ConfigError, match="under way"):
             desk.service.stream(TAGS, LLMRequest("p", 5, request_id="call"))
-        assert (await first).text == TEXT  # type: ignore[attr-defined]
+        assert (await first).text == TEXT
         await generate(desk)
         assert desk.sound()
 

@@ -87,7 +87,7 @@ BUGS = [
     Bug("settled_twice", "call", "        self._settle(cost, result, started)\n        return replace", "        self._settle(cost, result, started)\n        self._settle(cost, result, started)\n        return replace", ""),
     Bug("never_settled", "call", "        self._settle(cost, result, started)\n        return replace", "        return replace", ""),
     Bug("exits_end_the_process", "call", "            if is_interrupt(error):\n", "            if True:\n", "exits"),
-    Bug("no_deadline", "call", "asyncio.timeout(self.desk.deadline_s)", "asyncio.timeout(None)", "never_answers"),
+    Bug("no_deadline", "call", "asyncio.timeout_at(self.ends)", "asyncio.timeout(None)", "never_answers"),
     Bug("pieces_are_lost", "streaming", "        if self._pieces:\n            return Chunk", "        if self._pieces and not self._task.done():\n            return Chunk", "says_more_than_nothing", True),
     Bug("the_handle_stays", "llm", "            self._handles.pop(request.request_id, None)\n", "            pass\n", "cancel"),
     Bug("cancel_does_nothing", "call", "        self.stopped = True\n", "", "cancel"),
@@ -101,7 +101,7 @@ def planted(bug: Bug) -> Iterator[ModuleType]:
     name = f"{PACKAGE}.{bug.module}"
     spec = importlib.util.find_spec(name)
     assert spec is not None and spec.loader is not None
-    source = spec.loader.get_source(name)  # type: ignore[attr-defined]  # files have one
+    source = spec.loader.get_source(name)
     assert source.count(bug.old) == 1, f"{bug.name}: its text stands {source.count(bug.old)} times in {bug.module}"
     code = compile(source.replace(bug.old, bug.new), spec.origin or name, "exec", dont_inherit=True)
 
@@ -125,7 +125,7 @@ def planted(bug: Bug) -> Iterator[ModuleType]:
         for each in [each for each in sys.modules if each == PACKAGE or each.startswith(PACKAGE + ".")]:
             del sys.modules[each]
         sys.modules.update(real)
-        parent.services = real[PACKAGE]  # type: ignore[attr-defined]  # as importing it had set it
+        parent.services = real[PACKAGE]
 
 
 def complained(services: ModuleType, bug: Bug) -> list[str]:

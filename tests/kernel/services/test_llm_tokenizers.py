@@ -172,7 +172,7 @@ def test_a_load_that_takes_too_long_is_not_waited_for_and_still_serves_later() -
             return work()
 
     async def work() -> None:
-        tokenizers, backend = TokenizerPool(effects=Slow()), Loads()  # type: ignore[arg-type]  # as slow as a disk can be
+        tokenizers, backend = TokenizerPool(effects=Slow()), Loads()
         loop = asyncio.get_running_loop()
         assert (await tokenizers.count(backend, REQUEST)).source == GUESS and loop.time() == 5.0
         await tokenizers.warm(backend)
@@ -221,6 +221,27 @@ def test_margins_follow_the_worst_that_was_seen(seen: list[tuple[int, float]], t
         assert calibration.admitted(counted) >= 1.1 * calibration.raw(counted)
 
 
+def test_counting_has_the_deadline_of_its_call_and_can_be_cancelled() -> None:
+    class Stuck(Model):
+        async def count_ahead(self, request: LLMRequest, *texts: str) -> None:
+            await asyncio.sleep(3_600)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        clock, ledger = LoopClock(loop), Ledger()
+        guard = Guard(ledger, [EpisodeScope()], clock=clock)
+        service = LLMService({"*": Stuck(exact=True)}, guard, clock=clock, deadline_s=2.0)
+        tags = CallTags("r", "ep1", "a", "coder", 10_000)
+        answer = await service.generate(tags, REQUEST)
+        assert str(answer.failure) == "total_timeout" and loop.time() <= 2.25 and ledger.entries == ()
+        call = asyncio.create_task(service.generate(tags, replace(REQUEST, request_id="call")))
+        await asyncio.sleep(0.5)
+        assert service.cancel("call")
+        assert str((await call).failure) == "cancelled" and loop.time() <= 3.0 and ledger.entries == ()
+
+    on(work)
+
+
 def test_an_untrue_report_teaches_nothing() -> None:
     class Liar(Model):
         def real(self, text: str) -> int:
@@ -230,7 +251,7 @@ def test_an_untrue_report_teaches_nothing() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         service = LLMService({"*": Liar()}, Guard(Ledger(), [EpisodeScope()], clock=clock), clock=clock)
         answer = await service.generate(CallTags("r", "ep1", "a", "coder", 10_000), REQUEST)
-        assert answer.tokens_in == 100  # type: ignore[union-attr]
+        assert answer.tokens_in == 100
         assert service.tokenizers.stats["model"].compared == 0 and service.stats.disbelieved == 1
 
     on(work)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from durable_office import Act, DurableOffice, Worker, World
-from lives import busy, life
+from lives import busy, life, out_of_order
 
 from apex_framework.budget import Ledger
 from apex_framework.errors import ConfigError, JournalError, RuntimeFault
-from apex_framework.interfaces import AgentContext, Message, MessagePriority, RouteResult
+from apex_framework.interfaces import AgentContext, AgentID, Epoch, Message, MessagePriority, RouteResult
 from apex_framework.runtime import Journal
 from apex_framework.session import E_IN_DOUBT, DurableLog
+from apex_framework.session.keeper import Keeper
 from apex_framework.session.records import Kind
 from apex_framework.session.state import State
 from apex_framework.testing.disk import Crash, SimulatedCrash, SimulatedDisk
@@ -388,6 +389,68 @@ def test_on_step_hears_of_every_step_at_least_once_and_in_order() -> None:
         heard.clear()
         end, _ = life(disk.crash(Crash.LOST), world, dict.fromkeys("abcd", busy), wish=listens)
         assert heard == list(range(heard[0], end.steps + 1)) and heard[0] <= len(before) + 1
+
+
+def test_f22_a_durable_session_cancelled_at_any_turn_goes_on_as_if_it_was_not() -> None:
+    acts: dict[str, Act] = dict.fromkeys("abcd", busy)
+    plain, world = life(SimulatedDisk(), World(), acts), World()
+
+    async def cut(turn: int, disk: SimulatedDisk, world: World) -> bool:
+        here = office_of(acts, disk, world=world)
+        task = asyncio.get_running_loop().create_task(here.session.run({"text": "task"}))
+        for _ in range(turn):
+            await asyncio.sleep(0.0007)
+        over = task.done()
+        task.cancel()
+        await asyncio.wait({task})
+        here.log.close()
+        here.router.audit()
+        assert asyncio.all_tasks() == {asyncio.current_task()} and here.router.closed
+        return over
+
+    over, turn = False, 0
+    while not over:
+        disk, world, turn = SimulatedDisk(), World(), turn + 1
+        over = run(cut(turn, disk, world))
+        after = life(disk, world, acts)
+        assert after[0].status == "quiet" and after[0].steps == plain[0].steps, turn
+        assert not out_of_order(after[1]) and set(world.effects.values()) == {1}, turn
+    assert turn > 30
+
+
+def test_f23_an_agent_that_swallows_everything_is_set_back_and_tried_again() -> None:
+    async def stuck(me: Worker, message: Message, context: AgentContext) -> None:
+        me.state["dirty"] = True
+        while message.attempt < 2:
+            try:
+                await asyncio.sleep(1e6)
+            except BaseException:  # noqa: BLE001 - it is what this agent is about
+                continue
+
+    disk = SimulatedDisk()
+    end, here = life(disk, World(), {"a": stuck, "b": idle}, handler_deadline_s=1.0, cancel_grace_s=0.5)
+    assert (end.status, end.steps, len(end.faults)) == ("quiet", 3, 2)
+    assert here.states["a"]["handled"] == ["user: task"] and kinds(disk).count(Kind.FAILED) == 2
+
+
+def test_what_follows_from_a_record_waits_for_it_also_when_the_journal_was_rewritten_before() -> None:
+    released: list[str] = []
+
+    async def scenario() -> None:
+        here = office_of({"a": idle, "b": idle}, SimulatedDisk())
+        keeper = Keeper(here.session, here.log)
+        keeper.begin(Message("e", "m1", AgentID("user"), AgentID("a"), Epoch(0), {}, created_ts=0.0))
+        log = here.log
+        log.then(log.write(Kind.JUDGED, {"n": 0}), lambda: released.append("old"))
+        log.compact()
+        log.then(log.write(Kind.JUDGED, {"n": 0}), lambda: released.append("new"))
+        await log._first(0)
+        assert released == ["old"]
+        await log.room(0)
+        assert released == ["old", "new"]
+        log.close()
+
+    run(scenario())
 
 
 def test_in_real_time_with_a_real_disk_it_is_the_same_session(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from apex_framework.interfaces import AgentContext, AgentID, Intercepted, Messag
 from apex_framework.session import check_times
 from apex_framework.session.supervision import Unit
 from apex_framework.timeloop import VirtualTimeLoop, run
+from apex_lanes.fifo import FifoLane
 
 
 def clerk(name: str, act: Act | None = None) -> Clerk:
@@ -94,6 +95,35 @@ def test_f21_what_overhear_and_interceptors_raise_is_told_too() -> None:
         )
         end = await office.work()
         assert end.faults[0] == "hub: SystemExit: 1" and end.faults[1:] == ("two: KeyboardInterrupt: ",) * 5
+
+    run(scenario())
+
+
+def test_f21_an_overhear_that_forgot_to_be_synchronous_is_told() -> None:
+    class Async(Clerk):
+        async def overhear(self, message: Message) -> None:  # type: ignore[override]
+            raise AssertionError("nobody awaits this")
+
+    async def scenario() -> None:
+        office = Office(Async(AgentID("hub"), sends("one")), clerk("one", sends("two")), clerk("two"))
+        end = await office.work()
+        assert end.faults == ("hub: TypeError: overhear returned coroutine, not None",) and end.steps == 3
+
+    run(scenario())
+
+
+def test_a_lane_that_breaks_its_contract_is_told_and_nothing_is_lost() -> None:
+    class Liar(FifoLane):
+        def take(self) -> Message | None:
+            return None
+
+    async def scenario() -> None:
+        last = clerk("b")
+        office = Office(clerk("a", sends("b", 3)), last)
+        office.router._boxes[AgentID("b")].lane = Liar(10)
+        end = await office.work()
+        assert len(last.handled) == 3 and end.status == "quiet"
+        assert len(end.faults) == 1 and "b: PluginError: lane" in end.faults[0]
 
     run(scenario())
 
@@ -246,7 +276,7 @@ def test_f23_planted_without_letting_go_a_session_would_wait_for_ever(monkeypatc
 async def _stuck() -> None:
     log: list[str] = []
     task = asyncio.get_running_loop().create_task(
-        Office(clerk("a", swallows(50, log)), clerk("b"), handler_deadline_s=1.0).work()
+        Office(clerk("a", swallows(5, log)), clerk("b"), handler_deadline_s=1.0).work()
     )
     await asyncio.wait({task}, timeout=100.0)
     if not task.done():

@@ -21,7 +21,7 @@ def _failure(work: object) -> BackendError:
 
 def test_f33_a_crash_under_a_call_fails_it_typed_and_the_next_gets_a_new_process(tmp_path: Path) -> None:
     async def main() -> None:
-        backend = make(crash_after=3, once=str(tmp_path / "done"))
+        backend = make(crash_after=3, token_s=0.03, once=str(tmp_path / "done"))
         await backend.warm()
         (before,) = backend.processes
         with pytest.raises(BackendError, match="SIGSEGV") as caught:
@@ -170,7 +170,9 @@ def test_a_tokenizer_that_is_killed_is_started_again() -> None:
     async def main() -> None:
         backend = make()
         assert backend.count_tokens("one two") == 2
-        assert backend._fleet is not None and (pid := backend._fleet.tokenizer.pid) is not None
+        assert backend._fleet is not None
+        pid = backend._fleet.tokenizer.pid
+        assert pid is not None
         os.kill(pid, signal.SIGKILL)
         assert until(lambda: not alive(pid))
         assert backend.count_tokens("one two three") == 3

@@ -13,11 +13,15 @@ from apex_framework.interfaces import ModelIdentity
 from apex_framework.testing.engine import ENGINE
 from apex_framework.workers import FleetSettings, ModelInfo, WorkerBackend
 
+MADE: list[WorkerBackend] = []
+"""Closed after each test: one that fails, as planted bugs want it, must not disturb the next."""
+
 
 def make(*, instances: int = 1, load_s: float = 60.0, grace_s: float = 2.0, **options: Any) -> WorkerBackend:
     """A backend whose engine has these options."""
     settings = FleetSettings(ENGINE, options, instances, load_s=load_s, grace_s=grace_s)
-    return WorkerBackend(ModelInfo("words", 4096, "words", lambda: ModelIdentity("words")), settings)
+    MADE.append(WorkerBackend(ModelInfo("words", 4096, "words", lambda: ModelIdentity("words")), settings))
+    return MADE[-1]
 
 
 def alive(pid: int) -> bool:

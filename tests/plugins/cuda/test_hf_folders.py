@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+
 from apex_cuda.backend import graphics_cards, refuse_too_large
 from apex_cuda.folder import find_folder
-
 from apex_framework.errors import ModelError
 from apex_framework.plugins import load_plugins
 

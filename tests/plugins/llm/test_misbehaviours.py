@@ -210,3 +210,58 @@ def test_f31_an_absurd_answer_is_counted_by_the_service() -> None:
 
     with FaultServer("usage_absurd") as server:
         assert asyncio.run(work(server)).tokens_out < 10
+
+
+def _no_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the total deadline holds."""
+    from apex_llm.deadlines import Waiting
+
+    whole = Waiting.__init__
+    monkeypatch.setattr(Waiting, "__init__", lambda self, limits, **_: whole(self, limits, stream=False))
+
+
+def _any_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server reports is believed."""
+    from apex_llm import openai_form
+
+    monkeypatch.setattr(openai_form, "count", lambda value: isinstance(value, int))
+
+
+def _no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redirect is an answer like another."""
+    from apex_llm import network
+
+    monkeypatch.setattr(network, "_refuse", lambda response: None)
+
+
+def _any_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream ends where the connection does."""
+    from apex_llm.openai import OpenAIBackend
+
+    strict = OpenAIBackend._events
+
+    async def lax(self, reply, waiting):
+        try:
+            async for data in strict(self, reply, waiting):
+                yield data
+        except BackendError as error:
+            if error.kind is not Failure.INCOMPLETE:
+                raise
+
+    monkeypatch.setattr(OpenAIBackend, "_events", lax)
+
+
+@pytest.mark.parametrize(
+    ("bug", "name", "mode"),
+    [
+        (_no_stages, "stalls", "stream"),
+        (_no_stages, "only_comments", "stream"),
+        (_any_count, "usage_negative", "whole"),
+        (_no_refusals, "redirects", "whole"),
+        (_any_end, "no_done", "stream"),
+    ],
+)
+def test_planted_bugs_are_caught(bug, name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_f28_f34_every_misbehaviour_ends_typed_in_time_and_leaves_nothing("openai", name, mode)
