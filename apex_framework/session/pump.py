@@ -125,7 +125,7 @@ class Pump:
         agent = self._agent
 
         async def handle(passing: Intercepted) -> None:
-            answer: object = await agent.handle(passing.subject, desk)  # type: ignore[func-returns-value]
+            answer: object = await agent.handle(passing.subject, desk)  # type: ignore[func-returns-value]  # a plugin may answer all the same
             if answer is not None:  # its work is done: not a reason to do it again
                 error = TypeError(f"handle returned {type(answer).__name__}, not None")
                 self._session.blame(agent, message.msg_id, error)

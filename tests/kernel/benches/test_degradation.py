@@ -45,7 +45,7 @@ def test_a_trial_without_relays_and_switches_is_nearly_ideal() -> None:
 def test_a_point_is_judged_by_its_share_of_the_limit() -> None:
     tally = SimpleNamespace(handled_in_time=30, offered_s=3.0)
     assert Point("x", 20.0, [tally]).share == 0.5  # type: ignore[list-item]  # all that a point looks at
-    assert Point("x", 0.0, [tally]).share == 1.0  # type: ignore[list-item]
+    assert Point("x", 0.0, [tally]).share == 1.0  # type: ignore[list-item]  # a tally of its own is enough
 
 
 def test_a_blocking_controller_is_a_cliff_against_a_limit_that_ignores_it() -> None:

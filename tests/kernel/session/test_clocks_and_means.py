@@ -41,7 +41,7 @@ class Bent:
 
 def bend(office: Office, clock: Clock) -> None:
     """Give another clock to a session and its router, before anything has happened."""
-    office.clock = office.session.clock = clock  # type: ignore[assignment]
+    office.clock = office.session.clock = clock  # type: ignore[assignment]  # wrong on purpose
     old = office.router
     office.router = office.session.router = Router(
         RouteTable.compile(_Same(old.table), office.roster),
@@ -90,7 +90,7 @@ async def day(make: Callable[[], Clock] | None) -> tuple[list[tuple[str, ...]], 
     ages: list[float] = []
 
     def listen(event: object) -> None:
-        office.events.append(event)  # type: ignore[arg-type]
+        office.events.append(event)  # type: ignore[arg-type]  # wrong on purpose
 
     end = await office.session.run({})
     office.router.audit()

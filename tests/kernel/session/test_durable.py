@@ -88,7 +88,7 @@ def test_a_cancelled_session_goes_on_later() -> None:
     run(cut())
     end, after = life(disk, world, acts)
     assert end.status == "quiet" and after.states["b"]["handled"] == ["a: 0", "a: 1", "a: 2", "a: 3"]
-    assert after.agents["b"].state["redelivered"] == ["m3", "m4", "m5"]  # type: ignore[index]
+    assert after.agents["b"].state["redelivered"] == ["m3", "m4", "m5"]  # type: ignore[index]  # wrong on purpose
 
 
 def test_a_failed_step_leaves_no_trace_but_its_answers() -> None:
@@ -249,7 +249,7 @@ def test_agents_that_cannot_be_saved_are_one_error_at_the_start() -> None:
 
     async def scenario() -> None:
         here = office_of({"a": idle, "b": idle}, SimulatedDisk())
-        here.session.agents = {**here.agents, "b": Mute()}  # type: ignore[dict-item]
+        here.session.agents = {**here.agents, "b": Mute()}  # type: ignore[dict-item]  # wrong on purpose
         with pytest.raises(ConfigError, match="cannot save the state of b"):
             await here.work()
         assert not here.router.stats.admitted
@@ -264,7 +264,7 @@ def test_a_snapshot_that_is_none_is_the_agents_fault() -> None:
 
     async def scenario() -> None:
         here = office_of({"a": idle, "b": idle}, SimulatedDisk())
-        here.agents["a"].__class__ = Sneaky  # type: ignore[index]
+        here.agents["a"].__class__ = Sneaky  # type: ignore[index]  # wrong on purpose
         end = await here.work()
         assert len(end.faults) == 5 and "a: TypeError: Object of type object is not JSON serializable" in end.faults[0]
 
@@ -281,7 +281,7 @@ def test_an_agent_that_cannot_be_set_back_ends_the_session() -> None:
 
     async def scenario() -> None:
         here = office_of({"a": fails, "b": idle}, SimulatedDisk())
-        here.agents["a"].__class__ = Stuck  # type: ignore[index]
+        here.agents["a"].__class__ = Stuck  # type: ignore[index]  # wrong on purpose
         with pytest.raises(RuntimeFault, match="agent a cannot be set back: ValueError: no way back"):
             await here.work()
         assert here.router.closed

@@ -60,10 +60,10 @@ def test_f21_whatever_an_agent_raises_is_told_and_the_others_go_on(fault: BaseEx
 def test_f21_a_wrong_answer_is_told_and_its_message_is_done() -> None:
     class Talks(Clerk):
         async def handle(self, message: Message, context: AgentContext) -> None:
-            return "done"  # type: ignore[return-value]
+            return "done"  # type: ignore[return-value]  # wrong on purpose
 
     class Sync(Clerk):
-        def handle(self, message: Message, context: AgentContext) -> None:  # type: ignore[override]
+        def handle(self, message: Message, context: AgentContext) -> None:  # type: ignore[override]  # wrong on purpose
             """Forgets to be asynchronous."""
 
     async def scenario() -> None:
@@ -101,7 +101,7 @@ def test_f21_what_overhear_and_interceptors_raise_is_told_too() -> None:
 
 def test_f21_an_overhear_that_forgot_to_be_synchronous_is_told() -> None:
     class Async(Clerk):
-        async def overhear(self, message: Message) -> None:  # type: ignore[override]
+        async def overhear(self, message: Message) -> None:  # type: ignore[override]  # wrong on purpose
             raise AssertionError("nobody awaits this")
 
     async def scenario() -> None:
@@ -303,7 +303,7 @@ def test_f22_a_session_cancelled_at_any_turn_of_the_loop_loses_and_leaks_nothing
             self.turns += 1
             if (act := self.at.pop(self.turns, None)) is not None:
                 act()
-            super()._run_once()  # type: ignore[misc]
+            super()._run_once()  # type: ignore[misc]  # wrong on purpose
 
     async def scenario(turns: list[int]) -> bool:
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ import pytest
 
 from apex_cuda.backend import graphics_cards, refuse_too_large
 from apex_cuda.folder import find_folder
-from apex_framework.errors import ModelError
+from apex_framework.errors import MissingExtraError, ModelError
 from apex_framework.plugins import load_plugins
 
 
@@ -92,3 +92,10 @@ def test_cards_are_what_the_driver_shows_and_the_variable_leaves(tmp_path: Path)
 def test_both_names_are_registered_and_say_what_they_need() -> None:
     entries = {e.name: e for e in load_plugins().catalog.entries("llm_backend")}
     assert entries["hf"].requires == entries["hf_cuda"].requires == "cuda"
+
+
+def test_without_the_extra_the_line_that_installs_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apex_cuda.backend.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError) as caught:
+        load_plugins().catalog.make("llm_backend", f"hf:{_folder(tmp_path / 'm')}")
+    assert caught.value.remedy == "pip install 'apex-framework[cuda]'" and caught.value.exit_status == 3

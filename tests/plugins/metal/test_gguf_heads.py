@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apex_framework.errors import ModelError
+from apex_framework.errors import MissingExtraError, ModelError
 from apex_framework.plugins import load_plugins
 from apex_framework.testing.gguf import write_tiny_gguf
 from apex_metal.backend import memory_needed, refuse_too_large
@@ -85,3 +85,10 @@ def test_too_little_memory_is_foreseen(gguf: Path, monkeypatch: pytest.MonkeyPat
 def test_both_names_are_registered_and_say_what_they_need() -> None:
     entries = {e.name: e for e in load_plugins().catalog.entries("llm_backend")}
     assert entries["llama_cpp"].requires == entries["llama_cpp_metal"].requires == "metal"
+
+
+def test_without_the_extra_the_line_that_installs_it_is_said(gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apex_metal.backend.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError) as caught:
+        load_plugins().catalog.make("llm_backend", f"llama_cpp:{gguf}")
+    assert caught.value.remedy == "pip install 'apex-framework[metal]'" and caught.value.exit_status == 3

@@ -189,6 +189,19 @@ def test_settings_come_from_variables_too(tiny: Path, monkeypatch: pytest.Monkey
             llama_cpp_backend(str(tiny), instances=1, **options)  # type: ignore[arg-type]  # on purpose
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_instances_map_the_same_file(tiny: Path) -> None:
+    async def pids() -> tuple[int, ...]:
+        await backend.warm()
+        return backend.processes
+
+    backend = llama_cpp_backend(str(tiny), instances=2)
+    for pid in asyncio.run(pids()):
+        maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        assert any(line.endswith(str(tiny)) and line.split()[1].startswith("r--") for line in maps)
+    asyncio.run(backend.close())
+
+
 @pytest.mark.slow
 def test_an_episode_is_run_to_its_end(tiny: Path, tmp_path: Path) -> None:
     """Random weights repair nothing; that the episode ends as an episode is the result."""
