@@ -202,6 +202,8 @@ class LLMService:
                 raise ConfigError(f"{name} must be an integer >= 1, not {tokens!r}")
         if not request.request_id:
             request = replace(request, request_id=self._ids.next())
+        if not request.role:
+            request = replace(request, role=tags.role)
         if request.request_id in self._handles:
             raise ConfigError(f"a call {request.request_id!r} is under way", "give every call an id of its own")
         self._handles[request.request_id] = Handle()
