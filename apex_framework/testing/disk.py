@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import itertools
 import os
 import random
 from collections.abc import Iterator
@@ -102,7 +101,7 @@ class SimulatedDisk(SystemFiles):
         self._short_writes = short_writes
         self._folder = _Folder()
         self._fds: dict[int, tuple[_File | _Folder, list[int]]] = {}
-        self._next_fd = itertools.count(3)
+        self._last_fd = 2
         self._changes: list[_Change] = []
         self._stop_at: int | None = None
         self._faults: dict[int, int] = {}
@@ -196,7 +195,7 @@ class SimulatedDisk(SystemFiles):
 
     def open(self, path: Path, flags: int) -> int:
         self._call(f"open {path.name}")
-        fd = next(self._next_fd)
+        self._last_fd = fd = self._last_fd + 1
         if path == self.root:
             if flags & (os.O_WRONLY | os.O_RDWR):
                 raise _error(errno.EISDIR)

@@ -142,7 +142,8 @@ def test_closing_leaves_no_process_descriptor_or_thread(when: str) -> None:
 
 
 _PARENT = """
-import asyncio, sys, time
+import asyncio, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests in the background ignores it
 sys.path.insert(0, sys.argv[1])
 from worker_backends import make
 from apex_framework.interfaces import LLMRequest
@@ -165,7 +166,7 @@ def test_processes_die_with_the_one_that_started_them(signum: signal.Signals) ->
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(pids) == 3 and all(alive(pid) for pid in pids)
         parent.send_signal(signum)
-        parent.wait()
+        parent.wait(30)
         assert until(lambda: not any(alive(pid) for pid in pids)), "a model process outlived its run"
 
 

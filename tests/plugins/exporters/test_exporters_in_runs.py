@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from apex_framework.cli import boundary
 from apex_framework.cli.context import Context
@@ -20,6 +19,9 @@ from apex_framework.hookspecs import ApexSpec, hookimpl
 from apex_framework.interfaces import MetricSample
 from apex_framework.plugins import load_plugins
 
+text_string_to_metric_families = pytest.importorskip(
+    "prometheus_client.parser", reason="needs the extra [telemetry]"
+).text_string_to_metric_families
 pytestmark = pytest.mark.slow
 ONE = ("--episodes", "1", "--no-baselines", "--controller", "random_switch:1.0", "--workers", "1")
 
