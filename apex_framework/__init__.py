@@ -58,9 +58,19 @@ if TYPE_CHECKING:
     from .hookspecs import ApexSpec, hookimpl
     from .interfaces import *
     from .plugins import LoadReport, PluginRecord, Plugins, load_plugins
-    from .runtime import Coordinator, Router, RouteTable, SwitchEngine
+    from .runtime import (
+        Coordinator,
+        HealthCache,
+        HealthPin,
+        RetryBudget,
+        Router,
+        RouteTable,
+        SwitchEngine,
+        Throttle,
+        TopologyHealthProbe,
+    )
     from .services import LLMService, ToolService
-    from .session import DurableLog, Services, Session, SessionEnd, Step
+    from .session import DurableLog, InDoubt, Services, Session, SessionEnd, Step
     from .timeloop import VirtualTimeLoop
 
 _ROOMS = (
@@ -127,7 +137,10 @@ __all__ = [
     "Executor",
     "Exporter",
     "Guard",
+    "HealthCache",
+    "HealthPin",
     "HealthPinned",
+    "InDoubt",
     "Inheritable",
     "Intercepted",
     "Interceptor",
@@ -172,6 +185,7 @@ __all__ = [
     "PressureChanged",
     "Refills",
     "Report",
+    "RetryBudget",
     "Roster",
     "RouteResult",
     "RouteTable",
@@ -201,6 +215,7 @@ __all__ = [
     "Team",
     "TestOutcome",
     "TestReport",
+    "Throttle",
     "ToolCall",
     "ToolResult",
     "ToolServer",
@@ -208,6 +223,7 @@ __all__ = [
     "ToolSpec",
     "Topology",
     "TopologyChanged",
+    "TopologyHealthProbe",
     "TopologyProbed",
     "Trainable",
     "Tranche",

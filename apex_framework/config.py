@@ -87,17 +87,21 @@ class Settings(BaseModel):
     hist_buckets: Path | None = Field(None, description="File of histogram buckets: metric or unit = upper bounds.")
     dwell: int = Field(2, ge=0, description="Steps that a topology lasts at least.")
     cooldown: int = Field(2, ge=0, description="Steps without a switch after a switch.")
-    quiesce_deadline_ms: float = Field(50.0, gt=0, description="Time that a switch may wait for quiet.")
+    quiesce_deadline_ms: float = Field(
+        50.0, gt=0, allow_inf_nan=False, description="Time that a switch may wait for quiet."
+    )
     on_busy: Literal["drain", "migrate"] = Field("migrate", description="At a switch, messages for a busy agent.")
-    message_ttl_s: float = Field(60.0, gt=0, description="Seconds that a message may wait.")
-    handler_deadline_s: float = Field(3600.0, gt=0, description="Seconds that handling one message may take.")
+    message_ttl_s: float = Field(60.0, gt=0, allow_inf_nan=False, description="Seconds that a message may wait.")
+    handler_deadline_s: float = Field(
+        3600.0, gt=0, allow_inf_nan=False, description="Seconds that handling one message may take."
+    )
     lane_capacity: PositiveInt = Field(10_000, description="Messages in front of one agent.")
     lane_bytes: PositiveInt | None = Field(None, description="Payload bytes in front of one agent.")
     total_bytes: PositiveInt | None = Field(None, description="Payload bytes in front of all agents together.")
     dedup_cap: int = Field(50_000, ge=0, description="Messages that each agent remembers, to flag repeated ones.")
     strict_pair_fifo: bool = Field(False, description="Nothing overtakes between two agents.")
     throttle: bool = Field(False, description="Senders wait when a lane fills.")
-    relief: str = Field("", description="Topology to ask for under sustained pressure.")
+    relief: str = Field("", description="Topology to ask for under sustained pressure; needs throttle.")
     parallel_prepare: bool = Field(True, description="Warm-ups of a switch at once.")
     prevalidate: bool = Field(False, description="Probe a target before switching to it.")
     health_pin: bool = Field(False, description="Pin to chain on evidence of broken promises or a slow controller.")

@@ -328,3 +328,9 @@ class DeadlockError(RuntimeFault):
     def __init__(self, now: float) -> None:
         super().__init__(f"every task waits and no timer is set, at {now:.3f} virtual seconds")
         self.now = now
+
+
+class SessionError(RuntimeFault):
+    """A session cannot begin: its router refuses the team's task."""
+
+    code = "E0409"

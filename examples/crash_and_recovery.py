@@ -46,8 +46,8 @@ async def life(journal, die_at):
     rights = (lambda agent: apex.CallTags("", "", agent.id, "", 0), lambda agent: apex.Capability(None, frozenset()))
     with apex.DurableLog.open(journal) as log:
         doors = apex.Services(llm, tools, guard.headroom)
-        await apex.Session("count", roster, agents, router, doors, *rights, clock, durable=log).run({"number": 1})
-    print(*(f"{agent.id} counted {agent.counted}" for agent in agents.values()), sep="\n")
+        end = await apex.Session("count", roster, agents, router, doors, *rights, clock, durable=log).run({"number": 1})
+    print(*(f"{agent.id} counted {agent.counted}" for agent in agents.values()), *end.faults, sep="\n")
 
 
 if len(sys.argv) > 1:

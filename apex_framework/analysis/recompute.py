@@ -94,7 +94,10 @@ def differences(path: Path) -> Iterator[str]:
     """What a run folder tells of itself and its own lines do not bear out, one sentence each. Raises ArtifactError."""
     told = {_name(row): row for row in _lines(path / METRICS)}
     for name, made in recompute_metrics(path).items():
-        yield from _compare(f"{METRICS}: {' '.join(name)}", told.get(name), made)
+        if name not in told:
+            yield f"{METRICS}: line missing: {_written(name)}"
+        else:
+            yield from _compare(f"{METRICS}: {_written(name)}", told[name], made)
     if (path / SUMMARY).exists():
         try:
             summary = json.loads((path / SUMMARY).read_bytes())
@@ -113,6 +116,8 @@ def _compare(where: str, told: Any, made: Any) -> Iterator[str]:
     elif isinstance(made, int | float) and isinstance(told, int | float):
         if not isclose(made, told, rel_tol=1e-9, abs_tol=1e-9):
             yield f"{where}: {told:g} is told, {made:g} is what the lines come to"
+    elif isinstance(made, Mapping | list):
+        yield f"{where}: {'missing' if told is None else 'not of the form that the lines come to'}"
     elif made != told:
         yield f"{where}: {told!r} is told, {made!r} is what the lines come to"
 
@@ -144,6 +149,11 @@ def _key(row: Row, path: Path) -> Key:
         return str(row["arm"]), str(row["task_id"]), int(row["seed"])
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path}: a line names no episode: {error}", "restore the file or run again") from error
+
+
+def _written(name: tuple[str, str]) -> str:
+    labels = json.loads(name[1]) or {}
+    return f"{name[0]}{{{','.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}"
 
 
 def _name(row: Row) -> tuple[str, str]:

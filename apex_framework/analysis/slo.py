@@ -44,9 +44,9 @@ TARGETS: tuple[Target, ...] = (
     Target("switch_p99_ms", 150.0, "99th percentile of the same", strictly=False),
     Target("probe_p95_ms", 20.0, "95th percentile of the examination of a target, episode time"),
     Target("overspend_upper", 0.01, "95 % Clopper-Pearson bound on episodes that spend more than they have", False),
-    Target("stress_loss_mean", 0.005, "mean over seeds of messages lost under stress", strictly=False),
+    Target("stress_loss_mean", 0.005, "mean over seeds of messages lost for good under stress", strictly=False),
     Target("stress_loss_p95", 0.01, "95th percentile over seeds of the same", strictly=False),
-    Target("stress_final_lost", 0.0, "messages of class final lost under stress", strictly=False),
+    Target("stress_final_lost", 0.0, "messages of class final lost for good under stress", strictly=False),
 )
 
 
@@ -70,10 +70,17 @@ class Line:
     result: str
 
 
-def evaluate(path: Path, targets: Sequence[Target] = TARGETS, *, stress: Path | None = None) -> tuple[Line, ...]:
+def evaluate(
+    path: Path,
+    targets: Sequence[Target] = TARGETS,
+    *,
+    stress: Path | None = None,
+    stamp: Mapping[str, str] | None = None,
+) -> tuple[Line, ...]:
     """Measure every target in a run folder; ``stress`` is the file that ``apex bench stress --out`` wrote.
 
-    By default the folder's own ``stress.jsonl``. Raises ArtifactError for a folder with nothing in it and for damage.
+    By default the folder's own ``stress.jsonl``. ``stamp`` is what rows of the right load carry: the profile's name, the
+    hash of its file. Raises ArtifactError for a folder with nothing in it, for damage, and for rows of another load.
     """
     own = path / "stress.jsonl"
     source = stress or (own if own.exists() else None)
@@ -83,7 +90,7 @@ def evaluate(path: Path, targets: Sequence[Target] = TARGETS, *, stress: Path | 
     if (path / "episodes.jsonl").exists():
         measured |= _controller(path) | _switches(path) | _probes(path) | _overspend(path, targets)
     if source is not None:
-        measured |= _stress(source)
+        measured |= _stress(source, stamp or {})
     return tuple(_line(target, measured.get(target.name)) for target in targets)
 
 
@@ -176,23 +183,36 @@ def _overspend(path: Path, targets: Sequence[Target]) -> dict[str, Measured]:
     }
 
 
-def _stress(path: Path) -> dict[str, Measured]:
-    """From the rows of bench ``stress``: the contender with everything on, over many seeds in virtual time."""
+def _stress(path: Path, stamp: Mapping[str, str]) -> dict[str, Measured]:
+    """From the rows of bench ``stress``: the contender with everything on, over many seeds in virtual time.
+
+    Nothing when no message was offered: that none was lost says nothing then.
+    """
     found: dict[str, Measured] = {}
+    offered = 0.0
     for place, row in _rows(path, needed=True):
         if row.get("bench") != "stress" or row.get("contender") != "apex" or "real time" in str(row.get("case")):
             continue
-        if row.get("metric") == "loss, mean":
+        for column, value in stamp.items():
+            if row.get(column) != value:
+                said = json.dumps(row.get(column), default=str)
+                raise ArtifactError(
+                    f"{place}: measured under another load: {column} is {said}, not {value}",
+                    "run again, with the shipped profile S: apex bench stress --out FOLDER",
+                )
+        note = f"{row.get('case', '')}, lost for good"
+        if row.get("metric") == "offered":
+            offered += _number(place, row, "value")
+        elif row.get("metric") == "loss, mean":
             seeds = row.get("per_seed")
             if not isinstance(seeds, list) or not seeds:
                 raise ArtifactError(f"{place}: no loss per seed", "run again: apex bench stress --out FOLDER")
             losses = [_number(place, {"loss": value}, "loss") for value in seeds]
-            note = str(row.get("case", ""))
             found["stress_loss_mean"] = Measured(sum(losses) / len(losses), len(losses), note)
             found["stress_loss_p95"] = Measured(percentile(losses, 0.95), len(losses), note)
         elif row.get("metric") == "lost of class final":
-            found["stress_final_lost"] = Measured(_number(place, row, "value"), 1, str(row.get("case", "")))
-    return found
+            found["stress_final_lost"] = Measured(_number(place, row, "value"), 1, note)
+    return found if offered else {}
 
 
 def _rows(path: Path, *, needed: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:

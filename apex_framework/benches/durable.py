@@ -93,7 +93,7 @@ def _rate(n: int, at_once: int, path: Path | None) -> float:
     make = load_plugins().catalog.make
     size = max(2, at_once)
     names = [f"w{i}" for i in range(size)]
-    rounds = n // at_once if at_once else n
+    rounds = max(1, n // at_once) if at_once else n
     agents = {
         AgentID(name): _Member(AgentID(name), name, names[(i + 1) % size], at_once, rounds)
         for i, name in enumerate(names)
@@ -132,8 +132,9 @@ def _rate(n: int, at_once: int, path: Path | None) -> float:
         if log is not None:
             log.close()
         handled = sum(agent.handled for agent in agents.values())
-        if handled != end.steps or handled < n:
-            raise AssertionError(f"{handled} messages were handled in {end.steps} steps, not {n}")
+        expected = rounds * (at_once or 1)
+        if handled != end.steps or handled < expected:
+            raise AssertionError(f"{handled} messages were handled in {end.steps} steps, not {expected}")
         return handled / elapsed
 
     return asyncio.run(main())

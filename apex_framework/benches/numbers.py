@@ -133,6 +133,11 @@ def _strict_loss(found: Found) -> Answer:
     return Answer(f"mean {mean:.3%}, p95 {p95:.3%}", mean <= 0.005 and p95 <= 0.01, mean)
 
 
+def _strict_loss_of_tight_lanes(found: Found) -> Answer:
+    mean, p95 = found.value("strict loss, mean", case="seeds"), found.value("strict loss, p95", case="seeds")
+    return Answer(f"mean {mean:.3%}, p95 {p95:.3%}", mean <= 0.005 and p95 <= 0.01, mean)
+
+
 def _drr(found: Found) -> Answer:
     services, lane = ("final", "draft", "critic"), "drr_wred"
     worst = max(abs(found.value(f"{service} off its weight", contender=lane)) for service in services)
@@ -262,6 +267,13 @@ PROMISES: Sequence[Promise] = (
         "the same",
         "stress",
         _strict_loss,
+    ),
+    Promise(
+        "loss under profile S: every NACK counted (lanes of 256)",
+        "mean <= 0.5 %, p95 <= 1 %",
+        "the same",
+        "stress",
+        _strict_loss_of_tight_lanes,
     ),
     Promise("DRR 8:3:1 when backlogged", "+- 10 %", "+- 1 %, no class starved", "fairness", _drr),
     Promise("one agent of seven stuck", "-", "costs the others nothing (>= 0.99 x)", "fairness", _stuck),

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, TextIO
@@ -18,18 +19,35 @@ from .context import Context
 
 COLUMNS = ("case", "contender", "metric", "value", "unit")
 MANY = click.IntRange(min=1)
+LEAST_SECONDS = 0.1
+
+
+def seconds_of(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """A time under load as it was given. Raises BadParameter unless it is finite and at least LEAST_SECONDS."""
+    if value is not None and not (isfinite(value) and value >= LEAST_SECONDS):
+        raise click.BadParameter(f"{value:g} is not a finite number of at least {LEAST_SECONDS:g}.")
+    return value
+
+
+def name_of(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """A profile's name as it was given. Raises BadParameter for an empty one."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("an empty name. Give N (normal) or S (stress).")
+    return value
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("-n", type=MANY, help="Messages, calls, draws or repetitions, where a bench counts them.")
+@click.option(
+    "-n", type=MANY, help="Messages, calls, draws or repetitions, where a bench counts them; processes of bench simulate."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="First seed, where a bench is seeded (0).")
 @click.option("--seeds", type=MANY, help="Seeds, where a bench runs over many.")
 @click.option("--steps", type=MANY, help="Callbacks under faults per seed of bench simulate (200).")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), help="Time under load, in the bench's own time."
+    "--seconds", type=float, callback=seconds_of, help="Time under load, 0.1 or more, in the bench's own time."
 )
-@click.option("--profile", help="The load: N (normal) or S (stress).")
+@click.option("--profile", callback=name_of, help="The load: N (normal) or S (stress).")
 @click.option(
     "--profile-file",
     type=click.Path(path_type=Path, dir_okay=False),

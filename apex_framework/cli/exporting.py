@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArtifactError, RunFolderError
+from ..errors import ArtifactError, ConfigError, RunFolderError
 from ..experiment.measured import RunMetrics
-from ..interfaces import EpisodeResult, Exporter, OpensInRun, TakesMetrics
+from ..interfaces import EpisodeResult, Exporter, OpensInRun, TakesMetrics, WritesFiles
 
 if TYPE_CHECKING:
     from ..events import Event
@@ -25,23 +26,37 @@ _log = logging.getLogger(__name__)
 class Exporting:
     """Hands events and metrics to exporters. One that raises is told once, and not asked again."""
 
-    def __init__(self, exporters: Sequence[Exporter], folder: RunFolder, hist_buckets: Any = None) -> None:
-        self._made = tuple(exporters)
-        self._exporters = list(exporters)
+    def __init__(self, folder: RunFolder, hist_buckets: Any = None) -> None:
+        self._made: list[Exporter] = []
+        self._exporters: list[Exporter] = []
         self._metrics = RunMetrics(hist_buckets)
-        self._take_metrics = any(isinstance(exporter, TakesMetrics) for exporter in exporters)
+        self._take_metrics = False
         self._folder = folder
+        self._made_place = False
+
+    def add(self, exporter: Exporter) -> None:
+        """One more, which from here on is closed with the others."""
+        self._made.append(exporter)
+        self._exporters.append(exporter)
+        self._take_metrics |= isinstance(exporter, TakesMetrics)
 
     def open(self) -> None:
-        """Tell them where to write, and count what earlier parts of the run left. Raises RunFolderError."""
+        """Tell them where to write, and count what earlier parts of the run left.
+
+        Raises ConfigError for two that write one file, RunFolderError.
+        """
         writers = [exporter for exporter in self._exporters if isinstance(exporter, OpensInRun)]
         place = Path(self._folder.path) / FOLDER
+        self._refuse_shared_files(place)
         for exporter in writers:
             try:
-                place.mkdir(exist_ok=True)
+                if not place.exists():
+                    place.mkdir()
+                    self._made_place = True
                 exporter.open(str(place))
             except OSError as error:
-                raise RunFolderError(f"exporter {exporter.name} cannot write to {place}: {error.strerror}") from error
+                cause = f"exporter {exporter.name} cannot write {error.filename or place}: {error.strerror}"
+                raise RunFolderError(cause, "choose another folder for it, or leave it out") from error
         if self._take_metrics:
             for key, record in self._folder.records.items():
                 path = self._folder.episode_path(key) / "metrics.jsonl"
@@ -51,6 +66,18 @@ class Exporting:
                 except ValueError as error:
                     raise ArtifactError(f"{path} is damaged: {error}", "start a new run") from error
                 self._metrics.add(record, rows, str(path))
+
+    def _refuse_shared_files(self, place: Path) -> None:
+        taken: dict[Path, str] = {}
+        for exporter in self._exporters:
+            for file in exporter.files(str(place)) if isinstance(exporter, WritesFiles) else ():
+                path = Path(file).resolve()
+                if path in taken:
+                    raise ConfigError(
+                        f"exporters {taken[path]} and {exporter.name} both write {file}",
+                        "leave one out, or give it another folder= or file",
+                    )
+                taken[path] = exporter.name
 
     def emit(self, event: Event) -> None:
         """Hand on an event."""
@@ -62,6 +89,12 @@ class Exporting:
             self._metrics.add(result.record, result.metrics)
             samples = self._metrics.samples()
             self._each(lambda exporter: exporter.metrics(samples) if isinstance(exporter, TakesMetrics) else None)
+
+    def discard(self) -> None:
+        """Close all of them before the run has begun, and remove their folder if it was made for them."""
+        self.close()
+        if self._made_place:
+            shutil.rmtree(Path(self._folder.path) / FOLDER, ignore_errors=True)
 
     def close(self) -> None:
         """Close all of them, those that were left out as well."""

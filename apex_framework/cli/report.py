@@ -8,6 +8,7 @@ import click
 
 from ..errors import RunFolderError
 from ..ports import SystemFiles
+from .checked import check_finished
 from .context import Context
 
 
@@ -20,8 +21,11 @@ from .context import Context
 def report(context: Context, runs: tuple[Path, ...], name: str, best_static: str | None, out: Path | None) -> None:
     """Verdict, tables and limits of one or more run folders, in a form that a plugin brings.
 
-    Several runs are read as one, which is refused when their suite digests differ.
+    Several runs are read as one, which is refused when their suite digests differ. So is a finished run whose files are
+    not those of its manifest.
     """
+    for run in runs:
+        check_finished(context, run)
     options = {} if best_static is None else {"best_static": best_static}
     text = context.plugins.catalog.make("report", name, **options).render(runs)
     if out is not None:

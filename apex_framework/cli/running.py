@@ -47,11 +47,15 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
     plugins = context.plugins
     shared = folder.plan.settings
     executor = plugins.catalog.make("executor", str(shared.get("executor", "local")))
+    exporting = None
     try:
-        made = [plugins.catalog.make("exporter", name) for name in shared.get("exporters", ())]
-        exporting = Exporting(made, folder, shared.get("hist_buckets"))
+        exporting = Exporting(folder, shared.get("hist_buckets"))
+        for name in shared.get("exporters", ()):
+            exporting.add(plugins.catalog.make("exporter", name))
         exporting.open()
     except BaseException:
+        if exporting is not None:
+            exporting.discard()
         if folder.new:
             folder.discard()
         else:

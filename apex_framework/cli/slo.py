@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ArtifactError
+from .checked import check_finished
 from .context import Context
 
 if TYPE_CHECKING:
@@ -28,18 +29,21 @@ MISSED = 5
 def slo(context: Context, run: Path, targets: Path | None, stress: Path | None, strict: bool) -> int:
     """Compare a run with its targets; exit status 5 when one is missed.
 
-    Metrics that the run tells of itself are made again from its lines; a number that they do not bear out is an error.
+    A finished run whose files are not those of its manifest is refused; one that is not finished is judged by what is
+    there, and said to be so. Metrics that the run tells of itself are made again from its lines; a number that they do not bear out is an error.
     A target that nothing was measured for, or too little for it to be reached at all, is named, and is no pass.
     """
     from ..analysis.recompute import METRICS, differences
     from ..analysis.slo import FAIL, NO_DATA, PASS, TARGETS, TOO_FEW, evaluate, read_targets
+    from ..benches.profiles import read
     from ..config import read_table
 
     chosen = read_targets(read_table(targets)) if targets is not None else TARGETS
-    lines = evaluate(run, chosen, stress=stress)
+    check_finished(context, run)
+    lines = evaluate(run, chosen, stress=stress, stamp=read("S").stamp)
     if (run / METRICS).exists():
         for difference in differences(run):
-            raise ArtifactError(f"{run / difference}", "the folder was changed after the run, or damaged: run again")
+            raise ArtifactError(f"{run}/{difference}", "the folder was changed after the run, or damaged: run again")
     unknown = [line.target.name for line in lines if line.result in (NO_DATA, TOO_FEW)]
     missed = [line.target.name for line in lines if line.result == FAIL] + (unknown if strict else [])
     value = {

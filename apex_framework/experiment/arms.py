@@ -66,6 +66,8 @@ def check_names(arm: Arm, catalog: Catalog) -> None:
         raise ConfigError(f"arm {arm.name!r} names a topology twice", "--topology-set star,chain,flat")
     if arm.relief and arm.relief not in arm.topologies:
         raise ConfigError(f"relief {arm.relief!r} is not in the topology set", f"one of {', '.join(arm.topologies)}")
+    if arm.relief and not arm.throttle:
+        raise ConfigError("relief needs throttle: nobody measures pressure without it", "--set throttle=true")
     if arm.health_pin and PINNED not in arm.topologies:
         raise ConfigError(f"health_pin needs {PINNED!r} in the topology set", f"--topology-set {PINNED},…")
     used = [

@@ -24,8 +24,12 @@ def verify_manifest(folder: Path) -> None:
     """Raises ArtifactError that names the first file which is missing or changed, or a missing manifest."""
     try:
         lines = (folder / DONE).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+    except FileNotFoundError as error:
         raise ArtifactError(f"{folder} is not finished: no {DONE}", f"apex resume {folder}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"cannot read {folder / DONE}: {error}", "run it again") from error
+    if not lines:
+        raise ArtifactError(f"{folder / DONE} names no file", "run it again")
     for line in lines:
         digest, _, name = line.partition("  ")
         if not (folder / name).is_file() or _hash(folder / name) != digest:

@@ -13,7 +13,7 @@ from .controller import (
     Transition,
 )
 from .executor import EpisodeJob, EpisodeResult, Executor, infrastructure_failure
-from .exporter import Exporter, MetricSample, OpensInRun, TakesMetrics
+from .exporter import Exporter, MetricSample, OpensInRun, TakesMetrics, WritesFiles
 from .interceptor import Intercepted, Interceptor, Point
 from .lane import Lane, LaneDiscipline
 from .llm import (

@@ -73,3 +73,12 @@ class OpensInRun(Protocol):
     def open(self, folder: str) -> None:
         """Keep ``folder``, which exists and is not part of the run's manifest. Raises OSError or ApexError."""
         ...
+
+
+@runtime_checkable
+class WritesFiles(Protocol):
+    """Ability of an exporter: to say which files it will write, so that no two of a run write the same one."""
+
+    def files(self, folder: str) -> Sequence[str]:
+        """Paths of the files that it writes when it is opened in ``folder``. Asked before ``open``."""
+        ...

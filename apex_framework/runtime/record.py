@@ -101,6 +101,7 @@ class Record:
         "listener",
         "migrated",
         "now",
+        "on_dead",
         "other",
         "postponed",
         "redelivered",
@@ -112,6 +113,8 @@ class Record:
     def __init__(self, now: Callable[[], float], listener: Callable[[MessageMoved], None] | None) -> None:
         self.now = now
         self.listener = listener
+        self.on_dead: Callable[[], None] | None = None
+        """Called after every dead letter; may not touch the router."""
         self.hops = self.bytes = self.fanout_cut = self.migrated = self.forwarded = self.redelivered = 0
         self.duplicates = self.late = self.throttled = self.postponed = 0
         self.dead: Counter[DeadReason] = Counter()
@@ -197,6 +200,8 @@ class Record:
         message.drop_reason = reason.value
         self.dead_letters.append(message)
         self.tell("dead", message, receiver, size, reason.value, holder, hop)
+        if self.on_dead is not None:
+            self.on_dead()
 
     def stats(
         self, held: int, waiting: int, leased: Iterable[Message], backoff: Iterable[Message], lanes: Mapping[str, float]

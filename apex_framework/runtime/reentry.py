@@ -86,6 +86,29 @@ class Reentry:
 
         record.listener = both
 
+    def mourn(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after every dead letter; it may not touch the router in that step."""
+        self._router._record.on_dead = listener
+
+    def offer(self, message: Message) -> tuple[RouteResult, str]:
+        """Inject a message; when it is refused also which bound or ruling forbade it, empty when the result says it all."""
+        record, whys = self._router._record, []
+        before = record.listener
+
+        def listener(event: MessageMoved) -> None:
+            if event.what == "refused":
+                whys.append(event.reason)
+            if before is not None:
+                before(event)
+
+        record.listener = listener
+        try:
+            result = self._router.inject(message)
+        finally:
+            record.listener = before
+        why = whys[-1] if whys and not result else ""
+        return result, "" if why == result.value else why
+
     @property
     def latest_dead(self) -> tuple[AgentID, ...] | None:
         """Whom the latest dead letter was still owed to; None when it had no way yet."""

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import click
 
 from ..benches.stress import PRE_OFF, PRE_ON
-from ..cli.bench import MANY, Artifact, measure
+from ..cli.bench import MANY, Artifact, measure, name_of, seconds_of
 from ..cli.context import Context
 
 FILES: dict[str, Callable[[Mapping[str, object]], bool]] = {
@@ -29,11 +29,11 @@ FILES: dict[str, Callable[[Mapping[str, object]], bool]] = {
 
 @click.command()
 @click.option("--out", default="artifacts", show_default=True, type=click.Path(path_type=Path, file_okay=False))
-@click.option("--profile", default="S", show_default=True, help="The load: N (normal) or S (stress).")
+@click.option("--profile", default="S", show_default=True, callback=name_of, help="The load: N (normal) or S (stress).")
 @click.option("--seeds", type=MANY, help="Trials per contender (20; 10 where something is left out).")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The first of them.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), help="Time of offering instead of the profile's."
+    "--seconds", type=float, callback=seconds_of, help="Time of offering, 0.1 or more, instead of the profile's."
 )
 @click.option("--json", "as_json", is_flag=True, help="Rows as JSON on stdout.")
 @click.pass_obj

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 
@@ -184,7 +184,9 @@ def _type(annotation: Any) -> str:
         return "list of str"
     if get_origin(annotation) is dict:
         return "table of str"
-    if isinstance(annotation, UnionType):
+    if get_origin(annotation) is Annotated:
+        return _type(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
         return " or ".join("unset" if a is type(None) else _type(a) for a in get_args(annotation))
     return {"Path": "path"}.get(getattr(annotation, "__name__", ""), getattr(annotation, "__name__", str(annotation)))
 

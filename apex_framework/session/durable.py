@@ -58,6 +58,10 @@ class DurableLog:
         except BaseException:
             self._journal.close()
             raise
+        self.cut = self._journal.cut
+        """Bytes of a torn tail, never acknowledged, that the opening cut off."""
+        if self.cut:
+            log.warning("%s ended in a record that a crash cut: %d bytes were cut off", path, self.cut)
         self.topology = switch.topology if switch is not None else ""
         """Name of the topology in force when the journal ends; empty when the session never switched."""
         self.epoch = switch.epoch if switch is not None else Epoch(0)

@@ -14,7 +14,7 @@ from ..interfaces import Agent, AgentID, DeadReason, Message, Snapshots
 from ..runtime import Lease
 from ..runtime.reentry import Reentry
 from .durable import DurableLog
-from .records import FORM, Kind, from_entry, from_message, to_entry, to_message
+from .records import FORM, Kind, from_entry, from_message, key_of, to_entry, to_message
 from .state import OUTSIDE
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class Keeper:
         session, log = self.session, self.log
         log.on_failure = session.fail
         if log.begun:
-            self._recover()
+            self._recover(first.payload)
         else:
-            self._check()
+            self._check(first.payload)
             roster = {"members": [{"id": m.id, "role": m.role} for m in session.roster.members],
                       "lead": session.roster.lead}  # fmt: skip
             log.write(
@@ -53,16 +53,18 @@ class Keeper:
                     "episode": session.episode_id,
                     "roster": roster,
                     "tells": session.on_step is not None,
-                    "states": {str(agent.id): _snapshot(agent) for agent in session.agents.values()},
+                    "task": key_of(first.payload),
+                    "topology": session.router.table.name,
+                    "states": self._states(),
                     "first": to_message(first),
                 },
             )
         self._rebuild(_Entries(self)).expire(FOREVER)  # whoever reserved anything is gone
         session.services.llm.before_call = log.barrier
 
-    def recall(self) -> None:
+    def recall(self, task: dict[str, Any]) -> None:
         """Set agents and ledger to the state in which a session ended. Raises ConfigError, RuntimeFault."""
-        self._check()
+        self._check(task)
         self._set_back()
         self._rebuild(None)
 
@@ -205,7 +207,7 @@ class Keeper:
 
     # --- the beginning --------------------------------------------------------------------------
 
-    def _check(self) -> None:
+    def _check(self, task: dict[str, Any]) -> None:
         session, log = self.session, self.log
         mute = [str(agent.id) for agent in session.agents.values() if not isinstance(agent, Snapshots)]
         if mute:
@@ -220,19 +222,42 @@ class Keeper:
         assert log.state.begun is not None
         if (whose := log.state.begun["episode"]) != session.episode_id:
             raise ConfigError(f"{log.path} is the journal of {whose!r}, not of {session.episode_id!r}", "name another")
+        if log.state.begun.get("task", asked := key_of(task)) != asked:
+            raise ConfigError(
+                f"{log.path} is the journal of another task", "go on with that task, or name another file"
+            )
         if strangers := set(map(str, log.roster.ids if log.roster else ())) - set(map(str, session.agents)):
             raise ConfigError(f"{log.path} knows of agents that are not here: {', '.join(sorted(strangers))}",
                               "go on with the team that began")  # fmt: skip
-        if log.topology and session.router.table.name != log.topology:
+        here = session.router.table.name
+        if log.topology and here != log.topology:
             raise ConfigError(
-                f"{log.path} ends under topology {log.topology!r}, not {session.router.table.name!r}",
+                f"{log.path} ends under topology {log.topology!r}, not {here!r}",
                 "make the router with DurableLog.topology and DurableLog.roster",
             )
+        if not log.topology and (began := log.state.begun.get("topology", here)) != here:
+            raise ConfigError(
+                f"{log.path} began under topology {began!r}, not {here!r}", f"make the router with {began!r}"
+            )
 
-    def _recover(self) -> None:
+    def _states(self) -> dict[str, str]:
+        """What every agent saves, at the start. Raises ConfigError for one that cannot."""
+        states = {}
+        for agent in self.session.agents.values():
+            try:
+                states[str(agent.id)] = _snapshot(agent)
+            except Exception as error:
+                raise ConfigError(
+                    f"a durable session cannot save the state of {agent.id}: {type(error).__name__}: {error}",
+                    "let its snapshot return a dict of JSON values, or leave durable out",
+                ) from error
+        return states
+
+    def _recover(self, task: dict[str, Any]) -> None:
         state, session = self.log.state, self.session
-        self._check()
+        self._check(task)
         self._set_back()
+        self._states()
         session.faults[:] = state.faults
         session.resume(state.steps, state.judged if session.on_step else state.steps, state.finished, state.last_id)
         if session.on_step is None:

@@ -158,7 +158,8 @@ class Pump:
         waited = f"cancelled twice, still at work {2 * session.cancel_grace_s:g} s later"
         error = f"{agent.id}: HandlerAbandoned: {waited}"
         session.faults.append(error)
-        log.error("agent %s on %s: %s; left", agent.id, message.msg_id, waited)
+        if session.is_news(error):
+            log.warning("agent %s on %s: %s; left", agent.id, message.msg_id, waited)
         try:
             if self._crew.closing:
                 self._router.nack(lease, "abandoned")

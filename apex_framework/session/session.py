@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, SessionError
 from ..events import Event
 from ..interfaces import (
     Agent,
@@ -25,6 +25,7 @@ from ..interfaces import (
 )
 from ..ports import Clock, Ids
 from ..runtime import Router
+from ..runtime.reentry import Reentry
 from ..services import chain
 from ..services.advice import is_interrupt
 from .crew import Crew
@@ -36,6 +37,18 @@ from .supervision import Unit
 from .watchdog import Watchdog
 
 log = logging.getLogger(__name__)
+
+REMEDIES = {
+    "lane_bytes": "raise lane_bytes, or leave it out",
+    "total_bytes": "raise total_bytes, or leave it out",
+    RouteResult.FULL: "raise the router's capacity",
+    RouteResult.WRED: "raise the router's capacity, or take another lane discipline",
+    RouteResult.POLICY: "let the policy allow messages from 'user'",
+    RouteResult.EXPIRED: "raise the router's ttl_s",
+    RouteResult.NO_ROUTE: "make the router for a roster with the session's lead",
+    RouteResult.CLOSED: "give every session a router of its own",
+}
+"""What to do when the team's task is refused, by bound or result."""
 
 
 @dataclass
@@ -91,6 +104,7 @@ class Session:
         self._judged = 0
         self.crew = Crew(self.fail)
         self._failure: BaseException | None = None
+        self._logged: set[str] = set()
         self.keeper: Keeper | None = None
         self.recovered = self.durable is not None and self.durable.begun
         """Whether there is something to go on with."""
@@ -98,12 +112,12 @@ class Session:
     async def run(self, task: dict[str, Any]) -> SessionEnd:
         """Hand ``task`` to the lead and work until the end; always closes the router.
 
-        A durable session that has begun goes on with the task that it has; one that has ended says so again.
-        Raises what ``on_step`` raises; a durable one JournalError, ConfigError, and RuntimeFault for an agent that
-        cannot be set back.
+        A durable session that has begun goes on, and must be given the same task; one that has ended says so again.
+        Raises SessionError when the router refuses the task, and what ``on_step`` raises; a durable one JournalError,
+        ConfigError, and RuntimeFault for an agent that cannot be set back.
         """
         if self.durable is not None and (ended := self.durable.state.ended) is not None:
-            Keeper(self, self.durable).recall()
+            Keeper(self, self.durable).recall(task)
             return SessionEnd(ended["status"], ended["reason"], ended["steps"], tuple(ended["faults"]))
         lead, now = self.roster.lead, self.clock.monotonic()
         first = Message(
@@ -131,8 +145,14 @@ class Session:
         return replace(self._end, faults=tuple(self.faults))
 
     async def _begin(self, first: Message) -> None:
+        reentry = Reentry(self.router)
+        reentry.mourn(self._mourn)
         if self.durable is None:
-            self.router.inject(first)
+            result, why = reentry.offer(first)
+            if not result:
+                what = result.value.removeprefix("dropped_") + (f" ({why})" if why else "")
+                remedy = REMEDIES.get(why) or REMEDIES[result]
+                raise SessionError(f"the team's task was refused: {what}", remedy)
             return
         self.keeper = Keeper(self, self.durable)
         self.keeper.begin(first)
@@ -141,6 +161,11 @@ class Session:
         if 0 < self._finished_by <= self._judged:
             self._stop("finished", self._finish_reason)
         self.check_quiet()
+
+    def _mourn(self) -> None:
+        """A message has died, perhaps the last; looked at once whoever buries it is done."""
+        if self._end is None:
+            asyncio.get_running_loop().call_soon(self.check_quiet)
 
     def resume(self, steps: int, judged: int, finished: tuple[int, str] | None, last_id: int) -> None:
         """Count on from where a journal ends."""
@@ -182,8 +207,15 @@ class Session:
         """An agent has failed; the error as it is told."""
         error = f"{agent.id}: {type(fault).__name__}: {fault}"
         self.faults.append(error)
-        log.error("agent %s failed on %s", agent.id, at, exc_info=fault)
+        if self.is_news(error):
+            log.warning("agent %s failed on %s; told once, counted in faults", agent.id, at, exc_info=fault)
         return error
+
+    def is_news(self, error: str) -> bool:
+        """Whether an error has not been logged yet in this session."""
+        known = error in self._logged
+        self._logged.add(error)
+        return not known
 
     def overhear(self, agent: Agent, message: Message) -> None:
         """Let an agent overhear a message; a deaf one is told of, and harms nobody."""

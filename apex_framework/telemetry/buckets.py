@@ -34,13 +34,13 @@ def checked_buckets(
     Raises ConfigError for a name that is neither a histogram's nor a unit's, and for bounds that are no list of
     increasing finite numbers.
     """
-    known = [*DEFAULTS, *(name for name, spec in METRICS.items() if spec.kind == "histogram")]
+    known = sorted({*DEFAULTS, *(name for name, spec in METRICS.items() if spec.kind == "histogram")})
     checked: dict[str, tuple[float, ...]] = {}
     for name, bounds in table.items():
         place = (places or {}).get(name, "hist_buckets")
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
-            remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
+            remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
             raise ConfigError(f"{place}: {name!r} is neither a histogram nor a unit", remedy)
         checked[name] = _bounds(name, bounds, place)
     return checked

@@ -197,7 +197,12 @@ def simulate(
     With a ``team`` its agents do the work, in a real session, and are judged too; ``steps`` do not bound that.
     ``faults`` are those allowed, by default all; each seed has about half of them. ``progress`` hears the
     outcome so far after each seed; what it raises ends the simulation.
+
+    Raises ValueError for less than one seed or step, or no topology, and TypeError for a class instead of an instance.
     """
+    if seeds < 1 or steps < 1:
+        raise ValueError(f"seeds is {seeds} and steps {steps}: give at least 1 of both")
+    _instances(team=team)
     parts = default_parts(topologies, lanes, transport)
     allowed = frozenset(faults)
     total = Outcome()
@@ -225,7 +230,20 @@ def default_parts(
         from ..plugins import load_plugins
 
         catalog = load_plugins().catalog
-        topologies = topologies or {name: catalog.make("topology", name) for name in ("star", "chain", "flat")}
-        lanes = lanes or catalog.make("lane", lane)
-        transport = transport or catalog.make("transport", "inproc")
+        topologies = (
+            topologies
+            if topologies is not None
+            else {name: catalog.make("topology", name) for name in ("star", "chain", "flat")}
+        )
+        lanes = lanes if lanes is not None else catalog.make("lane", lane)
+        transport = transport if transport is not None else catalog.make("transport", "inproc")
+    if not topologies:
+        raise ValueError("topologies is empty: give at least one, or leave it out")
+    _instances(lanes=lanes, transport=transport, **{f"topologies[{name!r}]": t for name, t in topologies.items()})
     return Parts(topologies, lanes, transport)
+
+
+def _instances(**parts: object) -> None:
+    for name, part in parts.items():
+        if isinstance(part, type):
+            raise TypeError(f"{name} is the class {part.__name__}: pass an instance, {part.__name__}(...)")

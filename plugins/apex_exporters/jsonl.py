@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
+from apex_framework.errors import RunFolderError
 from apex_framework.events import Event
 from apex_framework.interfaces import MetricSample
 
@@ -35,12 +36,20 @@ class Jsonl:
             self.open(self._folder)
 
     def open(self, folder: str) -> None:
-        """Write there, unless an option names another folder. Raises OSError when that cannot be."""
+        """Write there, unless an option names another folder. Raises RunFolderError when that cannot be."""
         if self._file is None:
             target = Path(self._folder or folder)
-            target.mkdir(parents=True, exist_ok=True)
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+                self._file = open(target / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+            except OSError as error:
+                raise RunFolderError(f"cannot write {target}: {error.strerror}", "choose another folder=") from error
             self._folder = str(target)
-            self._file = open(target / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+
+    def files(self, folder: str) -> tuple[str, ...]:
+        """What it writes when it is opened there."""
+        target = Path(self._folder or folder)
+        return str(target / "events.jsonl"), str(target / "metrics.jsonl")
 
     def emit(self, event: Event) -> None:
         """One line: the event's type and its fields."""

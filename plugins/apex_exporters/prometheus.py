@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from apex_framework.errors import ConfigError
+from apex_framework.errors import ConfigError, RunFolderError
 from apex_framework.events import Event
 from apex_framework.interfaces import MetricSample
 
@@ -64,9 +64,19 @@ class Prometheus:
         return int(self._server[0].server_port) if self._server is not None else None
 
     def open(self, folder: str) -> None:
-        """Write there, unless an option names a file."""
-        if self._path is None:
-            self._path = Path(folder) / "metrics.prom"
+        """Write there, unless an option names a file. Raises RunFolderError when that cannot be."""
+        self._path = path = Path(self.files(folder)[0])
+        temporary = _beside(path)
+        try:
+            temporary.touch()
+            temporary.unlink()
+        except OSError as error:
+            cause = f"cannot write {path.parent}: {error.strerror}"
+            raise RunFolderError(cause, "choose another textfile=") from error
+
+    def files(self, folder: str) -> tuple[str, ...]:
+        """What it writes when it is opened there."""
+        return (str(self._path or Path(folder) / "metrics.prom"),)
 
     def emit(self, event: Event) -> None:
         """Nothing: what happened is in the metrics."""
@@ -103,7 +113,7 @@ class Prometheus:
     def _write(self) -> None:
         if self._path is None or self._failed:
             return
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        temporary = _beside(self._path)
         try:
             temporary.write_bytes(self.text())
             os.replace(temporary, self._path)
@@ -111,6 +121,10 @@ class Prometheus:
             self._failed = True
             _log.warning("exporter prometheus stops writing %s: %s", self._path, error.strerror)
         self._written = time.monotonic()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def families(samples: Iterable[MetricSample], openmetrics: bool = False) -> list[Metric]:

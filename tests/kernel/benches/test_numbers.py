@@ -49,6 +49,10 @@ GOOD: dict[str, list[Cell]] = {
         (SEEDS, "lanes of 10,000", "strict loss, mean", 0.005),
         (SEEDS, "lanes of 10,000", "strict loss, p95", 0.01),
     ],
+    "loss under profile S: every NACK counted (lanes of 256)": [
+        (SEEDS, "apex", "strict loss, mean", 0.005),
+        (SEEDS, "apex", "strict loss, p95", 0.01),
+    ],
     "DRR 8:3:1 when backlogged": [
         *(("shares", "drr_wred", f"{service} off its weight", 1.0) for service in ("final", "draft", "critic")),
         *(("shares", "drr_wred", f"{service} of 12", 1.0) for service in ("final", "draft", "critic")),
@@ -118,6 +122,7 @@ BAD: dict[str, list[tuple[int, float]]] = {
     "router, cost per message in a team of 100": [(0, 1.26)],
     "loss under profile S: lost for good (lanes of 256)": [(0, 0.0051), (1, 0.011), (2, 1.0)],
     "loss under profile S: every NACK counted (lanes of 10,000)": [(0, 0.006), (1, 0.02)],
+    "loss under profile S: every NACK counted (lanes of 256)": [(0, 0.006), (1, 0.02)],
     "DRR 8:3:1 when backlogged": [(0, -1.1), (2, 1.1), (5, 0.0)],
     "one agent of seven stuck": [(0, 0.98)],
     "probe p95": [(0, 5.0)],

@@ -102,8 +102,17 @@ def test_ten_kills_and_no_message_lost_none_repeated_all_in_order(tmp_path: Path
             assert numbers == sorted(set(numbers))
 
 
+HEARS = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests in the background ignores these two
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from apex_framework.cli import main
+raise SystemExit(main())
+"""
+
+
 def begin(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "apex_framework", "run", "--no-baselines", "--episodes", "5",
+    command = [sys.executable, "-c", HEARS, "run", "--no-baselines", "--episodes", "5",
                "--workers", "1", "--out", str(folder)]  # fmt: skip
     env = {**os.environ, "XDG_STATE_HOME": str(folder.parent)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)

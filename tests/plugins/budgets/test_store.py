@@ -250,12 +250,12 @@ class LastWriteWins(SharedStore):
         return done
 
 
-def run(store_class):
+def run(store_class, examples=30):
     machine = type("Machine", (Machine,), {"store_class": store_class})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=30,
+            max_examples=examples,
             stateful_step_count=15,
             deadline=None,
             derandomize=True,
@@ -274,4 +274,4 @@ def test_shared_ceilings_hold_whatever_holders_do():
 @pytest.mark.parametrize("bug", [ForgetsTheDead, LastWriteWins])
 def test_the_machine_catches_a_planted_bug(bug):
     with pytest.raises(AssertionError):
-        run(bug)
+        run(bug, examples=1000)

@@ -53,6 +53,7 @@ STREAM: dict[str, object] = {
     **dict.fromkeys(["silent", "half_open", "drips", "only_comments", "blank_lines"], (Failure.FIRST_TOKEN_TIMEOUT,)),
     **dict.fromkeys(["stalls", "comments_midway"], (Failure.IDLE_TIMEOUT,)),
     "cut_json": (Failure.INCOMPLETE, Failure.MALFORMED),
+    "length_too_short": (Failure.INCOMPLETE, *GARBLED),
     "bad_event": BAD,
     **dict.fromkeys(["no_done", "done_only"], (Failure.INCOMPLETE,)),
     "done_twice": OK,
