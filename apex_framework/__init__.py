@@ -237,6 +237,7 @@ __all__ = [
     "Workspace",
     "WorkspaceError",
     "WorkspaceProvider",
+    "WritesFiles",
     "__version__",
     "ceiling",
     "hookimpl",

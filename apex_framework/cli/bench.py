@@ -39,7 +39,9 @@ def name_of(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 @click.command()
 @click.argument("name", required=False)
 @click.option(
-    "-n", type=MANY, help="Messages, calls, draws or repetitions, where a bench counts them; processes of bench simulate."
+    "-n",
+    type=MANY,
+    help="Messages, calls, draws or repetitions, where a bench counts them; processes of bench simulate.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="First seed, where a bench is seeded (0).")
 @click.option("--seeds", type=MANY, help="Seeds, where a bench runs over many.")

@@ -140,6 +140,7 @@ __all__ = [
     "Warms",
     "Workspace",
     "WorkspaceProvider",
+    "WritesFiles",
     "ceiling",
     "infrastructure_failure",
 ]

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from apex_framework.cli.boundary import run
+from apex_framework.experiment.manifest import write_manifest
+from apex_framework.ports import SystemFiles
 
 ARMS = {"bandit_v1": 50, "static_star": 40, "single": 45}
 
@@ -46,6 +48,7 @@ def finished(tmp_path: Path) -> Path:
         "arms": [{"name": arm, "team": "swe", "controller": arm} for arm in ARMS],
     }
     (path / "run.json").write_text(json.dumps({"format": 1, "plan": plan}))
+    write_manifest(path, SystemFiles())
     return path
 
 
@@ -54,6 +57,18 @@ def test_a_report_is_data_on_stdout(finished: Path, capsys: pytest.CaptureFixtur
     shown = capsys.readouterr()
     assert shown.err == ""
     assert "bandit_v1" in shown.out and "62.5 %" in shown.out
+
+
+def test_only_a_finished_run_as_it_was_is_reported_without_a_word(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (finished / "episodes.jsonl").write_bytes((finished / "episodes.jsonl").read_bytes().replace(b"false", b"true"))
+    assert run(["report", str(finished)]) == 3
+    shown = capsys.readouterr()
+    assert shown.out == "" and "episodes.jsonl is missing or was changed after the run" in shown.err
+    (finished / "DONE").unlink()
+    assert run(["report", str(finished)]) == 0
+    assert capsys.readouterr().err == f"{finished} is not finished: no DONE vouches for its files\n"
 
 
 def test_a_report_in_another_form_goes_to_a_file(

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from apex_framework.benches.profiles import read
 from apex_framework.cli import boundary
+from apex_framework.experiment.manifest import DONE, write_manifest
+from apex_framework.ports import SystemFiles
 
 Apex = Callable[..., tuple[int, str, str]]
 
@@ -48,12 +51,13 @@ def folder(tmp_path: Path) -> Path:
         ],
     )
     put(path / "events.jsonl", [{**key, "event": "TopologyProbed", "elapsed_ms": 2.0} for key in keys])
-    row = {"bench": "stress", "case": "S, 4 seeds", "contender": "apex"}
+    row = {"bench": "stress", "case": "S, 4 seeds", "contender": "apex", **read("S").stamp}
     put(
         path / "stress.jsonl",
         [
             {**row, "metric": "loss, mean", "value": 0.002, "per_seed": [0.0, 0.001, 0.003, 0.004]},
             {**row, "metric": "lost of class final", "value": 0},
+            {**row, "metric": "offered", "value": 9_000},
             {**row, "contender": "lane fifo", "metric": "loss, mean", "value": 0.9, "per_seed": [0.9]},
             {**row, "case": "S, real time", "metric": "loss, mean", "value": 0.9, "per_seed": [0.9]},
         ],
@@ -63,6 +67,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+BARE = {"bench": "stress", "contender": "apex", "metric": "loss, mean", **read("S").stamp}
 GOLDEN = """\
 target                limit  measured    n  result
 controller_p95_ms      < 10         5  300  pass    arm a
@@ -70,22 +75,65 @@ switch_p95_ms         < 100        59  270  pass    57 without the probe, 30 abo
 switch_p99_ms        <= 150      61.4  270  pass    59.4 without the probe, 30 aborted not counted
 probe_p95_ms           < 20         2  300  pass
 overspend_upper     <= 0.01  0.009936  300  pass    0 of 300
-stress_loss_mean   <= 0.005     0.002    4  pass    S, 4 seeds
-stress_loss_p95     <= 0.01     0.004    4  pass    S, 4 seeds
-stress_final_lost      <= 0         0    1  pass    S, 4 seeds
+stress_loss_mean   <= 0.005     0.002    4  pass    S, 4 seeds, lost for good
+stress_loss_p95     <= 0.01     0.004    4  pass    S, 4 seeds, lost for good
+stress_final_lost      <= 0         0    1  pass    S, 4 seeds, lost for good
 
 8 of 8 targets reached
 """
 
 
 def test_every_target_reached(apex: Apex, folder: Path) -> None:
+    write_manifest(folder, SystemFiles())
     assert apex(str(folder)) == (0, GOLDEN, "")
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "decisions.jsonl", "switches.jsonl", "events.jsonl"])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_finished_run_is_judged_only_as_it_was_finished(apex: Apex, folder: Path, name: str, lost: bool) -> None:
+    write_manifest(folder, SystemFiles())
+    file = folder / name
+    file.unlink() if lost else file.write_text("".join(file.read_text().splitlines(keepends=True)[:150]))
+    status, out, err = apex(str(folder))
+    assert (status, out) == (3, "")
+    assert f"{file} is missing or was changed after the run" in err.splitlines()[0] and len(err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\n", b"nothing\n"])
+def test_a_damaged_manifest_vouches_for_nothing(apex: Apex, folder: Path, text: bytes) -> None:
+    (folder / DONE).write_bytes(text)
+    status, out, err = apex(str(folder))
+    assert (status, out) == (3, "") and err.startswith("error[E0303]: ") and len(err.splitlines()) == 2
+
+
+def test_a_run_that_is_not_finished_is_judged_and_said_to_be_so(apex: Apex, folder: Path) -> None:
+    assert apex(str(folder)) == (0, GOLDEN, f"{folder} is not finished: no DONE vouches for its files\n")
+
+
+def test_a_bench_that_offered_nothing_is_no_data(apex: Apex, folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "stress.jsonl").read_text().splitlines()]
+    put(folder / "stress.jsonl", [{**row, "value": 0} if row["metric"] == "offered" else row for row in rows])
+    status, out, _ = apex(str(folder), "--json")
+    assert status == 0
+    assert json.loads(out)["unknown"] == ["stress_loss_mean", "stress_loss_p95", "stress_final_lost"]
+    assert apex(str(folder), "--strict")[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("profile_sha256", "0" * 64), ("profile_sha256", None), ("profile", "N")]
+)
+def test_rows_of_another_load_are_refused(apex: Apex, folder: Path, column: str, value: str | None) -> None:
+    rows = [json.loads(line) for line in (folder / "stress.jsonl").read_text().splitlines()]
+    put(folder / "stress.jsonl", [{**row, column: value} for row in rows])
+    status, out, err = apex(str(folder))
+    assert (status, out) == (3, "")
+    assert f"stress.jsonl, line 1: measured under another load: {column} is" in err and "apex bench stress" in err
 
 
 def test_a_missed_target_is_status_5_and_named(apex: Apex, folder: Path) -> None:
     (folder / "t.toml").write_text("controller_p95_ms = 4.5\nstress_loss_p95 = 0.001\n")
     status, out, err = apex(str(folder), "--targets", str(folder / "t.toml"))
-    assert (status, err) == (5, "")
+    assert status == 5 and "not finished" in err
     assert out.splitlines()[1] == "controller_p95_ms     < 4.5         5  300  FAIL    arm a"
     assert out.splitlines()[-1] == "6 of 8 targets reached; missed: controller_p95_ms, stress_loss_p95"
 
@@ -170,7 +218,7 @@ def test_a_stress_artifact_alone_is_enough(apex: Apex, folder: Path, tmp_path: P
         (lambda f: cut(f / "decisions.jsonl", 3, '{"latency_ms": NaN}'), 3, ["line 3: latency_ms is NaN"]),
         (lambda f: cut(f / "switches.jsonl", 2, '{"ok": true, "whole_ms": "1"}'), 3, ['whole_ms is "1"']),
         (
-            lambda f: cut(f / "stress.jsonl", 1, '{"bench": "stress", "contender": "apex", "metric": "loss, mean"}'),
+            lambda f: cut(f / "stress.jsonl", 1, json.dumps(BARE)),
             3,
             ["no loss per seed"],
         ),
@@ -184,7 +232,7 @@ def test_what_is_wrong_is_one_line_and_a_remedy(
     damage(folder)
     got, out, err = apex(str(folder))
     assert (got, out) == (status, "")
-    lines = err.splitlines()
+    lines = [line for line in err.splitlines() if "is not finished" not in line]
     assert len(lines) == 2 and lines[0].startswith("error[E0303]: ") and lines[1].startswith("  ")
     assert all(word in lines[0] for word in words), lines[0]
 

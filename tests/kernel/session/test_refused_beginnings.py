@@ -61,8 +61,9 @@ def test_a_refused_task_is_an_error_at_once(start: Any, settings: dict[str, Any]
     async def scenario() -> None:
         office = Office(*two())
         rerouted(office, **settings)
-        with pytest.raises(SessionError, match=f"the team's task was refused: {cause}") as refused:
-            await asyncio.wait_for(office.work(), 30.0)
+        with pytest.raises(SessionError, match=f"^the team's task was refused: {cause}") as refused:
+            async with asyncio.timeout(30.0):
+                await office.work()
         assert remedy in refused.value.remedy and office.router.closed
 
     start(scenario())

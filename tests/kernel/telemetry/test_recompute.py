@@ -12,6 +12,8 @@ import pytest
 
 from apex_framework.analysis.recompute import METRICS, SUMMARY, differences, recompute_metrics
 from apex_framework.cli import boundary
+from apex_framework.experiment.manifest import write_manifest
+from apex_framework.ports import SystemFiles
 
 Run = Callable[..., Path]
 
@@ -125,5 +127,13 @@ def test_the_slo_command_refuses_a_folder_whose_numbers_were_changed(
     put(copy / METRICS, rows)
     capsys.readouterr()
     assert boundary.run(["slo", str(copy)]) == 3
+    assert f"{METRICS} is missing or was changed after the run" in capsys.readouterr().err
+    write_manifest(copy, SystemFiles())  # a forger would do that, too
+    assert boundary.run(["slo", str(copy)]) == 3
     error = capsys.readouterr().err.splitlines()
     assert len(error) == 2 and "decision_ms" in error[0] and "is told" in error[0]
+    put(copy / METRICS, [row for row in rows if row["metric"] not in ("tool_ms", "decision_ms")])
+    write_manifest(copy, SystemFiles())
+    assert boundary.run(["slo", str(copy)]) == 3
+    error = capsys.readouterr().err.splitlines()
+    assert len(error) == 2 and 'line missing: decision_ms{arm="' in error[0] and "'" not in error[0]

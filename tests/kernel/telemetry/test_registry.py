@@ -180,3 +180,10 @@ def test_wrong_buckets_are_one_line_with_their_place(name: str, bounds: object, 
         checked_buckets({name: bounds}, {name: "b.toml:3"})
     assert caught.value.cause == f"b.toml:3: {cause}"
     assert "\n" not in str(caught.value) and caught.value.remedy
+
+
+def test_an_unknown_histogram_is_answered_with_every_known_name_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked_buckets({"qqqq": [1]})
+    names = caught.value.remedy.removeprefix("known: ").split(", ")
+    assert names == sorted(set(names)) and {"ms", "decision_ms", "token_est_bias_pct"} <= set(names)

@@ -144,7 +144,18 @@ def test_a_collector_that_is_not_there_neither_fails_nor_stops_a_run(
     [
         ("prometheuss", 2, "unknown exporter 'prometheuss'", "did you mean 'prometheus'?"),
         ("prometheus:prt=1", 2, "exporter 'prometheus' takes no option 'prt'", "did you mean 'port'?"),
-        ("jsonl:folder=/proc/nowhere", 3, "/proc/nowhere", ""),
+        ("jsonl:folder=/proc/nowhere", 3, "error[E0302]: cannot write /proc/nowhere: ", "choose another folder="),
+        ("prometheus:textfile=/proc/no/m.prom", 3, "E0302]: cannot write /proc/no: ", "choose another textfile="),
+        ("jsonl,jsonl", 2, "exporters jsonl and jsonl both write r/export/events.jsonl", "another folder="),
+        (
+            "jsonl:folder=x,jsonl:folder=./x",
+            2,
+            "exporters jsonl and jsonl both write x/events.jsonl",
+            "another folder=",
+        ),
+        ("prometheus:textfile=m,prometheus:textfile=m", 2, "both write m", "another folder= or file"),
+        ("keeps,prometheus,prometheus", 2, "both write r/export/metrics.prom", "another folder= or file"),
+        ("jsonl,prometheus:textfile=/proc/no/m.prom", 3, "cannot write /proc/no", "choose another textfile="),
     ],
 )
 def test_a_wrong_exporter_is_one_line_and_leaves_nothing_behind(
