@@ -15,6 +15,14 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("opentelemetry.sdk", reason="needs the extra [telemetry]")
+pytest.importorskip("prometheus_client", reason="needs the extra [telemetry]")
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
 from apex_exporters.jsonl import Jsonl
 from apex_exporters.otlp import Otlp
 from apex_exporters.prometheus import Prometheus
@@ -26,19 +34,6 @@ from apex_framework.telemetry.metrics import METRICS
 from apex_framework.telemetry.registry import Registry
 from apex_framework.testing import check_exporter
 from apex_framework.testing.exporter import events, samples
-
-EXTRA = "needs the extra [telemetry]"
-_COLLECTOR = "opentelemetry.proto.collector"
-ExportMetricsServiceRequest = pytest.importorskip(
-    f"{_COLLECTOR}.metrics.v1.metrics_service_pb2", reason=EXTRA
-).ExportMetricsServiceRequest
-ExportTraceServiceRequest = pytest.importorskip(
-    f"{_COLLECTOR}.trace.v1.trace_service_pb2", reason=EXTRA
-).ExportTraceServiceRequest
-parse_openmetrics = pytest.importorskip(
-    "prometheus_client.openmetrics.parser", reason=EXTRA
-).text_string_to_metric_families
-parse_text = pytest.importorskip("prometheus_client.parser", reason=EXTRA).text_string_to_metric_families
 
 
 def everything() -> tuple[MetricSample, ...]:
