@@ -31,7 +31,7 @@ from ..timeloop import run as run_virtual
 from .arm import Arm
 from .deciding import Deciding
 from .metering import EpisodeTelemetry
-from .motion import build_motion
+from .motion import build_motion, readiness
 from .record import Recorder, episode_line, written
 from .watch import Watch
 from .workshop import Workshop, workshop_for
@@ -136,6 +136,7 @@ class Episode:
             rng=rng(self.seed, "router"),
             episode_id=self.id,
             on_event=self._take,
+            services=readiness(self._parts(servers)),
         )
         router = motion.router
         self.telemetry.watch(router)
@@ -170,6 +171,13 @@ class Episode:
             for server in servers:
                 await server.close()
         return end, deciding, session.faults
+
+    def _parts(self, servers: list[ToolServer]) -> dict[str, object]:
+        """What agents work with, by name: the backends and tool servers of this arm."""
+        backends = {
+            f"backend {name}": self.shop.backend(name, self.arm.backend_options) for name in self.arm.backends.values()
+        }
+        return {**backends, **{f"tools {name}": server for name, server in zip(self.arm.tools, servers, strict=True)}}
 
     def _deciding(self, clock: Clock, guard: Guard) -> Deciding:
         arm = self.arm

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..catalog import Catalog
+from ..errors import RuntimeFault
 from ..events import Event, PressureChanged
-from ..interfaces import Agent, AgentID, Message, Roster, Routes, Ruling, Topology, Warms
+from ..interfaces import Agent, AgentID, ChecksHealth, Message, Roster, Routes, Ruling, Topology, Warms
 from ..ports import Clock
 from ..runtime import (
     Coordinator,
@@ -37,6 +38,20 @@ class Everyone:
 
     def routes(self, roster: Roster) -> Routes:
         return Routes({a: tuple(b for b in roster.ids if b != a) for a in roster.ids})
+
+
+def readiness(parts: Mapping[str, object]) -> dict[str, Ready]:
+    """How a probe asks backends and tool servers, by name: those that can say how they are."""
+    return {name: _asking(part) for name, part in parts.items() if isinstance(part, ChecksHealth)}
+
+
+def _asking(part: ChecksHealth) -> Ready:
+    async def ask() -> None:
+        health = await part.health()
+        if not health.ok:
+            raise RuntimeFault(health.detail or "not ready")
+
+    return ask
 
 
 @dataclass

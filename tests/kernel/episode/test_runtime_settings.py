@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,9 @@ from apex_framework.interfaces import (
     Decision,
     EpisodeContext,
     EpisodeResult,
+    Health,
+    LLMRequest,
+    LLMResult,
     Member,
     Message,
     MessagePriority,
@@ -28,6 +32,7 @@ from apex_framework.interfaces import (
     Roster,
     Transition,
 )
+from apex_framework.testing.scripted import ScriptedBackend
 
 FLOOD = 400
 
@@ -87,7 +92,27 @@ class _Other:
         """Two agents have nobody between them."""
 
 
+class Sick(ScriptedBackend):
+    """Answers, and says that it is not well."""
+
+    async def health(self) -> Health:
+        return Health(False, "the model is being unloaded")
+
+
+class Costly(ScriptedBackend):
+    """Says that every call cost far more than was reserved for it."""
+
+    async def generate(self, request: LLMRequest) -> LLMResult:
+        result = await super().generate(request)
+        return replace(result, tokens_in=result.tokens_in + 10_000)
+
+
 class Extras(ApexSpec):
+    @hookimpl
+    def apex_llm_backends(self, add: Any) -> None:
+        add("sick", Sick)
+        add("costly", Costly)
+
     @hookimpl
     def apex_teams(self, add: Any) -> None:
         add("flooded", Flooded)
@@ -126,6 +151,15 @@ def test_a_target_is_probed_before_a_switch_and_the_probe_is_a_phase_of_it(stage
     assert len(events(probed, "TopologyProbed")) == len(probed.switches)
 
 
+def test_no_switch_is_made_while_a_backend_says_that_it_is_not_well(null: Stage) -> None:
+    arm: dict[str, Any] = {"team": "ping_pong", "controller": "random_switch:1.0", "dwell": 0, "cooldown": 0}
+    well = play(null, "12", prevalidate=True, **arm)
+    sick = play(null, "12", prevalidate=True, backends={"*": "sick"}, **arm)
+    assert well.switches and sick.switches == ()
+    probed = events(sick, "TopologyProbed")
+    assert probed and all("being unloaded" in row["details"]["backend sick"] for row in probed)
+
+
 def test_a_slow_controller_is_pinned_to_the_chain_under_real_time_and_its_wishes_are_refused(null: Stage) -> None:
     arm: dict[str, Any] = {"team": "ping_pong", "controller": "slow", "dwell": 0, "cooldown": 0, "max_steps": 200}
     result = play(null, "60", {"real_time": True}, health_pin=True, **arm)
@@ -134,6 +168,13 @@ def test_a_slow_controller_is_pinned_to_the_chain_under_real_time_and_its_wishes
     assert result.switches[-1]["target"] == "chain" and result.switches[-1]["ok"]
     free = play(null, "60", {"real_time": True}, **arm)
     assert events(free, "HealthPinned") == [] and all(row["target"] == "star" for row in free.switches)
+
+
+def test_calls_that_cost_more_than_was_reserved_pin_in_virtual_time_too(null: Stage) -> None:
+    arm: dict[str, Any] = {"team": "ping_pong", "controller": "static:star", "health_pin": True, "budget": 10**9}
+    pinned = events(play(null, "60", backends={"*": "costly"}, **arm), "HealthPinned")
+    assert [row["pinned"] for row in pinned][:1] == [True] and "violations" in pinned[0]["reason"]
+    assert events(play(null, "60", **arm), "HealthPinned") == []
 
 
 def test_in_virtual_time_deciding_takes_no_time_and_nothing_is_pinned(null: Stage) -> None:

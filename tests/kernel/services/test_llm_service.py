@@ -15,7 +15,7 @@ from apex_framework import timeloop
 from apex_framework.budget import Guard, Ledger
 from apex_framework.errors import BackendError, ConfigError
 from apex_framework.events import CallDenied, CallSettled
-from apex_framework.interfaces import CallTags, Denied, LLMCapabilities, LLMResult, LLMStatus, Point, Ruling
+from apex_framework.interfaces import CallTags, Denied, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Point, Ruling
 from apex_framework.ports import LoopClock
 from apex_framework.services import LLMService
 from apex_framework.testing.scripted import ScriptedBackend, rule_of_four
@@ -436,3 +436,21 @@ def test_i4_no_sequence_of_calls_exceeds_the_budget_or_leaves_a_reservation(scri
     assert ledger.open == () and len(desk.events) == 6
     assert not ledger.scopes or ledger.used("episode:ep1") == spent
     assert spent <= budget or ledger.violations
+
+
+def test_a_backend_learns_the_role_that_asks_whichever_way_it_is_asked():
+    roles = []
+
+    class Listens(ScriptedBackend):
+        async def generate(self, request):
+            roles.append(request.role)
+            return await super().generate(request)
+
+    async def work():
+        desk = Desk(Listens())
+        await desk.ask()
+        await desk.service.generate(TAGS, LLMRequest(PROMPT, 50))
+        await desk.service.generate(TAGS, LLMRequest(PROMPT, 50, role="critic"))
+
+    virtual(work)
+    assert roles == ["coder", "coder", "critic"]
