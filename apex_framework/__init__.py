@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         Throttle,
         TopologyHealthProbe,
     )
-    from .services import LLMService, ToolService
+    from .services import DoorSettings, LLMService, ToolService
     from .session import DurableLog, InDoubt, Services, Session, SessionEnd, Step
     from .timeloop import VirtualTimeLoop
 
@@ -124,6 +124,7 @@ __all__ = [
     "Decision",
     "DecisionTaken",
     "Denied",
+    "DoorSettings",
     "DurableLog",
     "Entry",
     "EnvironmentProblem",
@@ -177,6 +178,7 @@ __all__ = [
     "PayloadTooLargeError",
     "Pings",
     "PlanChangedError",
+    "PlanKey",
     "PluginError",
     "PluginRecord",
     "Plugins",

@@ -142,6 +142,12 @@ class JournalError(EnvironmentProblem):
         self.in_doubt = in_doubt
 
 
+class SandboxError(EnvironmentProblem):
+    """No sandbox here is as strong as the code of the tasks demands, or the one that was named cannot be used."""
+
+    code = "E0308"
+
+
 class BudgetStoreError(EnvironmentProblem):
     """A ceiling that processes share, or a ledger's log, cannot be reached; nothing is spent until it can.
 
@@ -165,6 +171,26 @@ class ModelServerError(EnvironmentProblem):
     """A model's server cannot be reached, refuses us, or has no such model; found before anything was run."""
 
     code = "E0331"
+
+
+# --- a check did not hold: exit status 5 -------------------------------------------------------
+
+
+class CheckFailedError(ApexError):
+    """What was checked does not hold: a signature, or a server under attack."""
+
+    code = "E0500"
+    exit_status = 5
+
+
+# --- the global budget: exit status 6 ----------------------------------------------------------
+
+
+class GlobalBudgetSpentError(ApexError):
+    """A ceiling that a run shares with others pays for no further call; what was not run can be resumed."""
+
+    code = "E0600"
+    exit_status = 6
 
 
 # --- at work: exit status 4 when an episode fails for infrastructure --------------------------
@@ -234,6 +260,8 @@ class Failure(StrEnum):
     CANCELLED = "cancelled"
     WORKER_DIED = "worker_died"
     """The process that had the request is gone."""
+    NOT_RECORDED = "not_recorded"
+    """The cassette has no answer to this."""
 
     @property
     def retryable(self) -> bool:
@@ -246,13 +274,21 @@ class Failure(StrEnum):
         return self in _RETRYABLE or self in _REFUSED
 
     @property
+    def infrastructure(self) -> bool:
+        """Whether it says nothing about who asked and what: the backend, its server or the way there is at fault."""
+        return self not in _ASKED_FOR
+
+    @property
     def remedy(self) -> str:
         """What to do about it, in a line; empty for UNKNOWN."""
         return _REMEDIES.get(self, "")
 
 
 _RETRYABLE: Final = frozenset({Failure.CONNECT, Failure.RATE_LIMITED, Failure.UNAVAILABLE, Failure.UNLOADED})
-_REFUSED: Final = frozenset({Failure.AUTH, Failure.NOT_FOUND, Failure.CONTEXT_EXCEEDED, Failure.CIRCUIT_OPEN})
+_REFUSED: Final = frozenset(
+    {Failure.AUTH, Failure.NOT_FOUND, Failure.CONTEXT_EXCEEDED, Failure.CIRCUIT_OPEN, Failure.NOT_RECORDED}
+)
+_ASKED_FOR: Final = frozenset({Failure.CONTEXT_EXCEEDED, Failure.CONTEXT_TRUNCATED, Failure.CANCELLED})
 _REMEDIES: Final = {
     Failure.CONNECT: "start the server, or correct its address",
     Failure.AUTH: "give the server's key",
@@ -271,6 +307,7 @@ _REMEDIES: Final = {
     Failure.IDLE_TIMEOUT: "see whether the server is stuck, or allow more time between tokens",
     Failure.TOTAL_TIMEOUT: "allow more time for a call, or fewer tokens",
     Failure.CANCELLED: "ask again",
+    Failure.NOT_RECORDED: "record it: the cassette is of another model, suite, seed or version",
     Failure.WORKER_DIED: "see its last words in the log; it is started again by itself",
 }
 
@@ -318,6 +355,16 @@ class WorkspaceError(RuntimeFault):
     """A workspace cannot be made, changed or removed."""
 
     code = "E0407"
+
+
+class GitError(WorkspaceError):
+    """Git refuses or fails; ``refusal`` is a stable code such as ``E_REF``."""
+
+    code = "E0411"
+
+    def __init__(self, refusal: str, cause: str, remedy: str = "") -> None:
+        super().__init__(cause, remedy)
+        self.refusal = refusal
 
 
 class DeadlockError(RuntimeFault):

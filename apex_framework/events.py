@@ -6,6 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import tool_events
+
+ToolUsed = tool_events.ToolUsed
+OperationLogged = tool_events.OperationLogged
+ToolProgressed = tool_events.ToolProgressed
+DirectCallBlocked = tool_events.DirectCallBlocked
+LoopDetected = tool_events.LoopDetected
+EffectInDoubt = tool_events.EffectInDoubt
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
@@ -149,16 +158,38 @@ class CallDenied:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUsed:
-    """A tool call ended; ``error`` is its code, empty on success; ``elapsed_ms`` in episode time."""
+class CallAnswered:
+    """A model call that an interceptor answered without making it: nothing was reserved, and it cost nothing.
+
+    ``tokens_in`` and ``tokens_out`` are what its prompt and that answer hold.
+    """
 
     episode_id: str
     agent_id: str
     role: str
-    tool: str
-    ok: bool
-    error: str = ""
-    elapsed_ms: int = 0
+    purpose: str
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCacheUsed:
+    """A plan cache was asked (``what`` is ``hit`` or ``miss``), or a plan was kept in it (``put``)."""
+
+    episode_id: str
+    agent_id: str
+    role: str
+    purpose: str
+    what: str
+    repo_id: str
+    issue_cluster: str
+    phase: str
+    question: str = ""
+    """Digest of what was asked for."""
+    steps: tuple[str, ...] = ()
+    """Of a plan that was served or kept."""
+    version: str = ""
+    """Form of that plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +234,45 @@ class LoopStalled:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPressure:
+    """Memory on a machine that holds models ran low, lower, or recovered: once per episode of pressure and level.
+
+    ``level`` is ``calm``, ``warn`` or ``critical``; ``free_share`` in [0, 1]; sizes in bytes.
+    """
+
+    episode_id: str
+    level: str
+    free_share: float
+    available: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoaded:
+    """A model that shares its place with others was loaded. ``switch_ms`` also holds unloading what had to go."""
+
+    episode_id: str
+    model: str
+    switch_ms: float
+    waited_ms: float
+    """Wall time that the call that needed it had waited before."""
+    resident: int
+    """Models that have a place now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUnloaded:
+    """A model gave its memory free. ``reason`` is ``rotation`` or ``memory``; ``calls`` it had under way, which ended."""
+
+    episode_id: str
+    model: str
+    reason: str
+    calls: int = 0
+    resident: int = 0
+    """Models that have a place now, where they share one."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     """All episodes of a run are done; ``path`` is the run folder."""
 
@@ -221,11 +291,21 @@ Event = (
     | CallSettled
     | BackendWarmed
     | CallDenied
+    | CallAnswered
+    | PlanCacheUsed
     | ToolUsed
+    | OperationLogged
+    | ToolProgressed
+    | DirectCallBlocked
+    | LoopDetected
+    | EffectInDoubt
     | TopologyProbed
     | HealthPinned
     | PressureChanged
     | LoopStalled
+    | MemoryPressure
+    | ModelLoaded
+    | ModelUnloaded
     | RunFinished
 )
 """Anything that can happen."""

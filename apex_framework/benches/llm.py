@@ -15,16 +15,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from ..budget import Guard, Ledger
-from ..interfaces import CallTags, Chunk, Limits, LLMCapabilities, LLMRequest, LLMResult
+from ..interfaces import BudgetScope, CallTags, Chunk, Limits, LLMCapabilities, LLMRequest, LLMResult
 from ..ports import SystemClock
 from ..services import Breakers, LLMService
+from .paired import at, median_interval
 
 CALLS = 400
 PAIRS = 31
@@ -86,9 +86,14 @@ class _Scope:
         return Limits(tags.token_budget)
 
 
+def four_scopes(most: int = len(SCOPES)) -> list[BudgetScope]:
+    """Day, run, episode and role, or the first of them, none of which is ever full."""
+    return [_Scope(number) for number in range(most)]
+
+
 def _service(scopes: int = len(SCOPES), **options: Any) -> LLMService:
     clock = SystemClock()
-    guard = Guard(Ledger(), [_Scope(number) for number in range(scopes)], clock=clock)
+    guard = Guard(Ledger(), four_scopes(scopes), clock=clock)
     if options.get("breakers"):
         options["breakers"] = Breakers()
     return LLMService({"*": Null()}, guard, clock=clock, **options)
@@ -142,11 +147,11 @@ def _compared(case: str, bare: Sequence[float], ours: Sequence[float]) -> Iterat
     for contender, times in (("bare", bare), ("apex", ours)):
         yield _row(case, contender, "p50", statistics.median(times), "us")
     added = [o - b for o, b in zip(ours, bare, strict=True)]
-    low, high = _interval(added)
+    low, high = median_interval(added)
     yield _row(case, "apex", "added, median", statistics.median(added), "us")
     yield _row(case, "apex", "added, median, from", low, "us")
     yield _row(case, "apex", "added, median, to", high, "us")
-    yield _row(case, "apex", "added, p95", sorted(added)[int(0.95 * len(added))], "us")
+    yield _row(case, "apex", "added, p95", at(added, 95), "us")
 
 
 def _throughput(case: str, calls: int, together: int) -> Iterator[Row]:
@@ -160,7 +165,7 @@ def _throughput(case: str, calls: int, together: int) -> Iterator[Row]:
     yield _row(case, "scopes off", "calls a second", statistics.median(off), "1/s")
     yield _row(case, "scopes on", "calls a second", statistics.median(on), "1/s")
     ratios = [a / b for a, b in zip(on, off, strict=True)]
-    low, high = _interval(ratios)
+    low, high = median_interval(ratios)
     yield _row(case, "scopes on", "ratio to off", statistics.median(ratios), "x")
     yield _row(case, "scopes on", "ratio to off, from", low, "x")
     yield _row(case, "scopes on", "ratio to off, to", high, "x")
@@ -201,15 +206,6 @@ def _misbehaviours() -> Iterator[Row]:
     yield _row(case, "apex", "latest after its deadline", max(o.seconds for o in found.values()) - DEADLINE_S, "s")
     left = sum(o.open + o.tasks + o.timers + o.running for o in found.values())
     yield _row(case, "apex", "reservations, tasks, timers and calls left", left, "things")
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """The median's 95 % interval: the order statistics between which it is, whatever the distribution."""
-    ordered, n, below, rank = sorted(values), len(values), 0.0, 0
-    while rank < n // 2 and (below := below + math.comb(n, rank) / 2**n) <= 0.025:
-        rank += 1
-    rank = max(0, rank - 1)
-    return ordered[rank], ordered[n - 1 - rank]
 
 
 def _row(case: str, contender: str, metric: str, value: float, unit: str) -> Row:

@@ -65,6 +65,8 @@ class Promise:
     ours: str
     bench: str
     judge: Callable[[Found], Answer]
+    extra: str = ""
+    """What has to be installed for it."""
 
 
 def _epoch(found: Found) -> Answer:

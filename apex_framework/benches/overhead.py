@@ -14,7 +14,7 @@ import asyncio
 import gc
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -33,7 +33,7 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
     machine matters little.
     """
     rounds = max(1, int(getattr(args, "n", None) or ROUNDS))
-    contenders: dict[str, Callable[[int], None]] = {"apex": _episode(), "asyncio.Queue": _queues}
+    contenders: dict[str, Callable[[int], None]] = {"apex": null_episodes(), "asyncio.Queue": _queues}
     for contender, work in contenders.items():
         cpu = []
         for size in SIZES:
@@ -89,8 +89,11 @@ def _queues(messages: int) -> None:
     asyncio.run(work())
 
 
-def _episode() -> Callable[[int], None]:
-    """A function that runs one null episode with so many messages. Raises AssertionError when it had another number."""
+def null_episodes(scopes: Sequence[str] = ("episode",), run: Mapping[str, Any] | None = None) -> Callable[[int], None]:
+    """A function that runs one null episode with so many messages. Raises AssertionError when it had another number.
+
+    ``scopes`` bound every call; ``run`` is what all jobs of a run share.
+    """
     from ..episode.arm import Arm
     from ..episode.episode import Episode
     from ..episode.workshop import Workshop
@@ -119,8 +122,9 @@ def _episode() -> Callable[[int], None]:
             budget=1_000 * messages,
             dwell=messages,
             max_steps=messages + 10,
+            scopes=tuple(scopes),
         )
-        job = EpisodeJob(0, arm.to_json(), str(messages), 0)
+        job = EpisodeJob(0, arm.to_json(), str(messages), 0, run or {})
         result = Episode(shop, arm, shop.task(job.task_id), job).run()
         assert (result.record["steps"], result.record["calls"]) == (messages, messages), result.record
 

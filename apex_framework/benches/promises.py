@@ -1,4 +1,6 @@
-"""What the runtime promises, and whether it is kept here: the other benches in short form, one row per promise.
+"""What the runtime or the model service promises, and whether it is kept here: one row per promise.
+
+``--of runtime`` (the default) or ``--of service``: the other benches in short form.
 
 Every row gives the specification's figure, ours, what was measured on this machine in this run, and whether ours was
 met: yes, no, or why it was not measured. Each bench runs once, with the options in ``SHORT``; the rows it printed are
@@ -15,9 +17,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import benches
+from ..errors import UsageError
 from .numbers import PROMISES, Found, Promise, Row
+from .service_numbers import SERVICE
 
-OPTIONS = frozenset({"seed"})
+OPTIONS = frozenset({"seed", "seeds", "of"})
 SHORT: Mapping[str, Mapping[str, object]] = {
     "epoch": {"n": 100_000},
     "switch": {"seconds": 5.0},
@@ -28,13 +32,24 @@ SHORT: Mapping[str, Mapping[str, object]] = {
     "degradation": {"seeds": 1},
 }
 """Bench -> options of its short form."""
+SERVICE_SHORT: Mapping[str, Mapping[str, object]] = {
+    "overspend": {"seeds": 10},
+    "instances": {"n": 5},
+    "multi_scope": {"n": 15},
+    "plan_cache": {"n": 16},
+}
+"""The same for the service; ``--seeds`` are those of bench overspend, of which 1,000 take half an hour."""
 
 
 def run(args: Any = None) -> Iterator[dict[str, object]]:
     """Rows of bench ``promises``; ``args.say`` hears of progress, ``args.out`` is where the rows of the benches go."""
     say = getattr(args, "say", None) or (lambda _: None)
-    out, seed = getattr(args, "out", None), getattr(args, "seed", None)
-    order = list(dict.fromkeys(promise.bench for promise in PROMISES))
+    out, seed, seeds = (getattr(args, name, None) for name in ("out", "seed", "seeds"))
+    service = getattr(args, "of", None) == "service"
+    if seeds is not None and not service:
+        raise UsageError("--seeds are those of bench overspend", "apex bench promises --of service --seeds N")
+    promises, short = (SERVICE, SERVICE_SHORT) if service else (PROMISES, SHORT)
+    order = list(dict.fromkeys(promise.bench for promise in promises))
     interrupted = False
     for number, name in enumerate(order, 1):
         rows: list[Row] = []
@@ -43,13 +58,16 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
             say(f"[{number}/{len(order)}] bench {name}")
             began = time.monotonic()
             try:
-                trouble = _measure(name, SimpleNamespace(**SHORT.get(name, {}), seed=seed), rows)
+                given = {**short.get(name, {}), "seed": seed}
+                if seeds is not None and name == "overspend":
+                    given["seeds"] = seeds
+                trouble = _measure(name, SimpleNamespace(**given), rows)
             except KeyboardInterrupt:
                 interrupted, trouble = True, "interrupted"
             say(f"[{number}/{len(order)}] bench {name}: {trouble or f'{time.monotonic() - began:.0f} s'}")
             if out is not None:
                 _write(Path(out), name, rows)
-        for promise in PROMISES:
+        for promise in promises:
             if promise.bench == name:
                 yield judged(promise, rows, trouble)
     if interrupted:
@@ -69,12 +87,16 @@ def _measure(name: str, args: Any, rows: list[Row]) -> str:
 
 def judged(promise: Promise, rows: Iterable[Row], trouble: str = "") -> dict[str, object]:
     """A promise's row."""
-    answer = None
+    rows, answer = list(rows), None
     if not trouble:
         try:
             answer = promise.judge(Found(rows))
         except LookupError as error:
+            missing = [str(row["contender"]) for row in rows if row["metric"] == "not installed"]
             trouble = f"bench {promise.bench} says nothing of it ({error})"
+            if missing:
+                remedy = f": pip install 'apex-framework[{promise.extra}]'" if promise.extra else ""
+                trouble = f"{', '.join(missing)} is not installed{remedy}"
     met = "not measured" if answer is None else "yes" if answer.met else "no"
     return {
         "bench": "promises",

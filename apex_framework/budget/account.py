@@ -27,6 +27,12 @@ class Account:
             return "ms_headroom"
         return ""
 
+    @property
+    def remaining(self) -> int | None:
+        """Tokens neither used nor reserved, not below 0; None without a limit."""
+        limit = self.limits.tokens
+        return None if limit is None else max(0, limit - self.used - self.reserved)
+
     def lease(self, tokens: int) -> None:
         """So much of a shared ceiling may be spent here now."""
         self.limits = Limits(tokens, self.limits.ms)

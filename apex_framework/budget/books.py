@@ -28,6 +28,8 @@ class Books:
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._accounts: dict[str, Account] = {}
+        self._groups: dict[tuple[str, ...], tuple[Account, ...]] = {}
+        """Scopes that are reserved together -> their accounts, found once."""
         self._open: dict[str, Reservation] = {}
         self._expired: dict[str, Reservation] = {}
         self._settled: dict[str, Settlement] = {}
@@ -41,10 +43,7 @@ class Books:
 
     def balance(self, scope_id: str) -> Balance:
         """State of one scope instance (``name:key``). Raises LedgerError when it was never used."""
-        a = self._accounts.get(scope_id)
-        if a is None:
-            raise LedgerError(f"unknown scope {scope_id!r}")
-        return a.balance()
+        return self._account(scope_id).balance()
 
     def knows(self, scope_id: str) -> bool:
         """Whether a scope instance has been used."""
@@ -60,7 +59,7 @@ class Books:
 
     def remaining(self, scope_id: str) -> int | None:
         """Tokens that a scope instance itself has left, whatever its parent has; None without a limit."""
-        return self.balance(scope_id).remaining
+        return self._account(scope_id).remaining
 
     def headroom(self, scope_id: str) -> float:
         """Share of a scope instance's tokens that is left, in [0, 1]."""
@@ -117,6 +116,7 @@ class Books:
             case Opened(scope):
                 check_limits(scope.limits)
                 self._accounts[scope.id] = Account(scope)
+                self._groups.clear()  # an account that is opened again is another one
             case Leased(scope_id, tokens):
                 self._known(self._accounts, scope_id).lease(tokens)
             case Renewed(reservation_id, expires_ms):
@@ -140,8 +140,12 @@ class Books:
             self._spend(reservation, tokens - reservation.tokens, ms - reservation.ms)
         else:
             del self._open[reservation_id]
-            self._hold(reservation, -1)
-            self._spend(reservation, tokens, ms)
+            held, held_ms = reservation.tokens, reservation.ms
+            for account in self._group(reservation.scopes):
+                account.reserved -= held
+                account.reserved_ms -= held_ms
+                account.used += tokens
+                account.used_ms += ms
         over, over_ms = max(0, tokens - reservation.tokens), max(0, ms - reservation.ms)
         self._settled[reservation_id] = Settlement(reservation_id, tokens, ms, over, late)
         if over or over_ms:
@@ -157,16 +161,27 @@ class Books:
                 self._violations.append(Violation(reservation.id, scope_id, tokens, ms, beyond))
 
     def _hold(self, reservation: Reservation, sign: int) -> None:
-        for scope_id in reservation.scopes:
-            account = self._known(self._accounts, scope_id)
-            account.reserved += sign * reservation.tokens
-            account.reserved_ms += sign * reservation.ms
+        tokens, ms = sign * reservation.tokens, sign * reservation.ms
+        for account in self._group(reservation.scopes):
+            account.reserved += tokens
+            account.reserved_ms += ms
 
     def _spend(self, reservation: Reservation, tokens: int, ms: int) -> None:
-        for scope_id in reservation.scopes:
-            account = self._accounts[scope_id]
+        for account in self._group(reservation.scopes):
             account.used += tokens
             account.used_ms += ms
+
+    def _group(self, ids: tuple[str, ...]) -> tuple[Account, ...]:
+        """Accounts of scopes. Raises LedgerError for one that was never used."""
+        group = self._groups.get(ids)
+        if group is None:
+            group = self._groups[ids] = tuple([self._known(self._accounts, scope_id) for scope_id in ids])
+        return group
+
+    def _account(self, scope_id: str) -> Account:
+        if (account := self._accounts.get(scope_id)) is None:
+            raise LedgerError(f"unknown scope {scope_id!r}")
+        return account
 
     @staticmethod
     def _known(things: dict[str, Any], name: str) -> Any:

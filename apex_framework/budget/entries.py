@@ -8,8 +8,14 @@ from typing import Protocol
 from ..interfaces.budget import Limits
 
 
+class _Identified:
+    __slots__ = ("id",)
+    id: str
+    """Identity in the ledger, ``name:key``; made once, and no part of the value: every call reads it several times."""
+
+
 @dataclass(frozen=True, slots=True)
-class ScopeInstance:
+class ScopeInstance(_Identified):
     """One ceiling in force, e.g. role ``coder`` of episode ``ep1``. ``parent`` is the id of the instance it nests in."""
 
     name: str
@@ -17,10 +23,11 @@ class ScopeInstance:
     limits: Limits
     parent: str | None = None
 
-    @property
-    def id(self) -> str:
-        """Identity in the ledger, ``name:key``."""
-        return f"{self.name}:{self.key}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", f"{self.name}:{self.key}")
+
+    def __reduce__(self) -> tuple[type[ScopeInstance], tuple[str, str, Limits, str | None]]:
+        return ScopeInstance, (self.name, self.key, self.limits, self.parent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class Guard:
         self.ledger = ledger
         self.safety = _margin(safety, "safety")
         self._factor = Fraction(str(self.safety))
+        self._ratio = self._factor.numerator, self._factor.denominator
         self._clock = clock
         self._now_ms = 0
         self._plugins = tuple(scopes)
@@ -202,15 +203,18 @@ class Guard:
 
     def _padded(self, estimate_tokens: int, margin: float) -> int:
         """An estimate that already holds ``margin``, with what is missing to ``safety``; rounded up."""
-        factor = self._factor if margin == 1.0 else max(Fraction(1), self._factor / Fraction(str(margin)))
-        return -(-factor.numerator * estimate_tokens // factor.denominator)
+        if margin == 1.0:
+            over, under = self._ratio
+        else:
+            over, under = max(Fraction(1), self._factor / Fraction(str(margin))).as_integer_ratio()
+        return -(-over * estimate_tokens // under)
 
     def _left(self, found: Resolved) -> int | None:
         instance, whole = found.instance, found.whole
         if instance is None or whole is None or whole.tokens is None:
             return None
         known = self.ledger.knows(instance.id)
-        here = self.ledger.balance(instance.id).remaining if known else instance.limits.tokens
+        here = self.ledger.remaining(instance.id) if known else instance.limits.tokens
         if found.scope.refills is None:
             return here
         return min(whole.tokens, (here or 0) + self._tranches.free(instance.id, whole.tokens))

@@ -105,22 +105,16 @@ class Ledger(Books):
                 return Denied({"ledger": f"policy:{self.blocked}"}, {}, tokens)
             if self._due and now_ms >= self._due[0][0]:
                 self.expire(now_ms)
-            accounts = [self._accounts.get(scope.id) or self._opened(scope) for scope in scopes]
-            ids = tuple([a.scope.id for a in accounts])
-            if len(set(ids)) != len(ids):
-                raise LedgerError(f"a scope is named twice: {', '.join(ids)}")
-            reasons: dict[str, str] = {}
-            for scope, account in zip(scopes, accounts, strict=True):
+            ids = tuple([scope.id for scope in scopes])
+            accounts = self._groups.get(ids)
+            if accounts is None:
+                accounts = self._grouped(ids, scopes)
+            for scope in scopes:
                 if scope.parent is not None and scope.parent not in ids:
                     raise LedgerError(f"scope {scope.id} is reserved without its parent {scope.parent}")
-                if refusal := account.refusal(tokens, ms):
-                    reasons[account.scope.name] = refusal
-            if reasons:
-                return Denied(
-                    reasons,
-                    {a.scope.name: left for a in accounts if (left := a.balance().remaining) is not None},
-                    tokens,
-                )
+            for account in accounts:
+                if account.refusal(tokens, ms):
+                    return self._refused(accounts, tokens, ms)
             reservation = Reservation(f"r{self._last + 1}", ids, tokens, ms, now_ms + self.ttl_ms)
             entry = Reserved(reservation)
             if self._log is not None and not self._logged(entry):
@@ -205,6 +199,20 @@ class Ledger(Books):
     def _ready(self) -> None:
         if self.blocked == RECOVERING:
             raise LedgerError("the ledger is being rebuilt", "wait until it is done")
+
+    def _grouped(self, ids: tuple[str, ...], scopes: Sequence[ScopeInstance]) -> tuple[Account, ...]:
+        for scope in scopes:
+            if scope.id not in self._accounts:
+                self._opened(scope)
+        if len(set(ids)) != len(ids):
+            raise LedgerError(f"a scope is named twice: {', '.join(ids)}")
+        return self._group(ids)
+
+    @staticmethod
+    def _refused(accounts: Sequence[Account], tokens: int, ms: int) -> Denied:
+        reasons = {a.scope.name: refusal for a in accounts if (refusal := a.refusal(tokens, ms))}
+        left = {a.scope.name: left for a in accounts if (left := a.balance().remaining) is not None}
+        return Denied(reasons, left, tokens)
 
     def _opened(self, scope: ScopeInstance) -> Account:
         check_limits(scope.limits)

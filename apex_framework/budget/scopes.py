@@ -42,10 +42,32 @@ class Resolver:
     def __init__(self, scopes: Sequence[BudgetScope]) -> None:
         self.scopes = _parents_first(scopes)
         self.shared = any(scope.refills for scope in self.scopes)
+        self._plugins = tuple([scope.plugin for scope in self.scopes])
         self._known: dict[tuple[str, str], tuple[ScopeInstance, Limits]] = {}
+        self._paths: dict[tuple[str, ...], tuple[tuple[Resolved, ...], tuple[ScopeInstance, ...]]] = {}
+        """Keys of a call -> what was found for them, so that a call like an earlier one costs no more than its keys."""
 
-    def each(self, tags: CallTags) -> list[Resolved]:
+    def each(self, tags: CallTags) -> tuple[Resolved, ...]:
         """Every scope's instance, parents before children."""
+        path = self._path(tags)
+        return self._asked(tags) if path is None else path[0]
+
+    def instances(self, tags: CallTags) -> tuple[ScopeInstance, ...] | dict[str, str]:
+        """The instances of a call, parents before children, or the reasons why there are none."""
+        path = self._path(tags)
+        if path is not None:
+            return path[1]
+        each = self._asked(tags)
+        broken = {found.scope.name: _SCOPE_ERROR for found in each if found.instance is None}
+        return broken or tuple([found.instance for found in each if found.instance is not None])
+
+    def _path(self, tags: CallTags) -> tuple[tuple[Resolved, ...], tuple[ScopeInstance, ...]] | None:
+        try:
+            return self._paths.get(tuple([plugin.key(tags) for plugin in self._plugins]))
+        except Exception:  # noqa: BLE001 - a plugin's edge: it is asked again, and what is broken is told
+            return None
+
+    def _asked(self, tags: CallTags) -> tuple[Resolved, ...]:
         parents: dict[str, str] = {}
         each: list[Resolved] = []
         for scope in self.scopes:
@@ -53,21 +75,10 @@ class Resolver:
             if instance is not None:
                 parents[scope.name] = instance.id
             each.append(Resolved(scope, instance, whole))
-        return each
-
-    def instances(self, tags: CallTags) -> list[ScopeInstance] | dict[str, str]:
-        """The instances of a call, parents before children, or the reasons why there are none."""
-        parents: dict[str, str] = {}
-        good: list[ScopeInstance] = []
-        broken: dict[str, str] = {}
-        for scope in self.scopes:
-            instance, _ = self._instance(scope, parents.get(scope.parent or ""), tags)
-            if instance is None:
-                broken[scope.name] = _SCOPE_ERROR
-            else:
-                parents[scope.name] = instance.id
-                good.append(instance)
-        return broken or good
+        found, good = tuple(each), tuple([one.instance for one in each if one.instance is not None])
+        if len(good) == len(found):
+            self._paths[tuple([instance.key for instance in good])] = found, good
+        return found
 
     def _instance(
         self, scope: Scope, parent: str | None, tags: CallTags

@@ -9,6 +9,20 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..interfaces.budget import ceiling
+from ..specified import budgets
+
+_FIELDS = {
+    "budget": "episode",
+    "run_budget": "run",
+    "day_budget": "day",
+    "role_budgets": "roles",
+    "approximator_bias_pct": "bias_pct",
+}
+"""Setting -> the field that it is here."""
+SMALLEST_BUDGET = 200
+"""Tokens below which no role's shortest prompt and answer can be paid."""
+_MARGIN_PCT = 10.0
+"""What an approximating tokenizer adds anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +45,33 @@ class BudgetSettings:
     """None: ``budget.sqlite3`` in the user's state folder."""
     bias_pct: float | None = None
     """Margin, in percent, that an approximating tokenizer adds to its counts; None where nobody said."""
+    ms: int | None = None
+    """Milliseconds that an episode's calls may take together."""
+    safety: float = 1.0
+    """The guard's margin on the estimate of a prompt, from 1 to 100."""
 
     def __post_init__(self) -> None:
         ceiling(self.episode, "episode_tokens", least=1)
         for value, what in ((self.run, "run_budget"), (self.day, "day_budget")):
             if value is not None:
                 ceiling(value, what, least=1)
+        if self.ms is not None:
+            ceiling(self.ms, "budget_ms", least=1)
+        if type(self.safety) not in (int, float) or not 1 <= self.safety <= 100:
+            raise ConfigError(f"budget_safety must be a number from 1 to 100, not {self.safety!r}")
         for role, tokens in self.roles.items():
             ceiling(tokens, f"budget of role {role!r}")
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether nothing is set but the episode's ceiling, which arms carry: then no job needs to know."""
+        return self == BudgetSettings(self.episode)
+
+    @property
+    def margin(self) -> float:
+        """What a guard is made with: a tokenizer's margin above the usual one is a margin for all prompts."""
+        bias_pct = self.bias_pct or 0.0
+        return max(self.safety, 1 + bias_pct / 100) if bias_pct > _MARGIN_PCT else self.safety
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the settings that all jobs of a run share."""
@@ -59,6 +92,8 @@ class BudgetSettings:
         match scope:
             case "role":
                 return {"ceilings": dict(self.roles)} if self.roles else {}
+            case "episode":
+                return _given(ms=self.ms)
             case "run":
                 return _given(tokens=self.run, store=self.run_store)
             case "day":
@@ -71,40 +106,25 @@ class BudgetSettings:
         return chosen + tuple(name for name, set_ in wanted.items() if set_ and name not in chosen)
 
 
-def from_file(data: Mapping[str, Any], place: str, defaults: BudgetSettings | None = None) -> BudgetSettings:
+def from_file(data: object, place: str, defaults: BudgetSettings | None = None) -> BudgetSettings:
     """The specification's budgets.yaml, parsed: episode_tokens, daily_tokens, per_agent_tokens, tokenizer_pool.
 
     Keys that are absent keep the default; null is refused. Raises ConfigError that names ``place`` and the key.
     """
-    settings = defaults or BudgetSettings()
-    known = {"episode_tokens", "daily_tokens", "run_tokens", "per_agent_tokens", "tokenizer_pool"}
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{place}: budgets must be a table of names and values")
-    if strange := sorted(map(str, set(data) - known)):
-        raise ConfigError(f"{place}: unknown budget {strange[0]!r}", f"known: {', '.join(sorted(known))}")
-    for key, name in (("episode_tokens", "episode"), ("run_tokens", "run"), ("daily_tokens", "day")):
-        if key in data:
-            given: dict[str, Any] = {name: ceiling(data[key], f"{place}: {key}", least=1)}
-            settings = replace(settings, **given)
-    if "per_agent_tokens" in data:
-        roles = _table(data["per_agent_tokens"], f"{place}: per_agent_tokens")
-        checked = {str(k).lower(): ceiling(v, f"{place}: per_agent_tokens: {k}") for k, v in roles.items()}
-        settings = replace(settings, roles=checked)
-    pool = _table(data.get("tokenizer_pool", {}), f"{place}: tokenizer_pool")
-    if strange := sorted(map(str, set(pool) - {"enable", "approximator_bias_pct"})):
-        raise ConfigError(f"{place}: unknown setting {strange[0]!r} of tokenizer_pool")
-    if "approximator_bias_pct" in pool:
-        bias = pool["approximator_bias_pct"]
-        if type(bias) not in (int, float) or not 0 <= bias <= 100:
-            raise ConfigError(f"{place}: approximator_bias_pct must be a number from 0 to 100, not {bias!r}")
-        settings = replace(settings, bias_pct=float(bias))
-    return settings
+    found: dict[str, Any] = {_FIELDS[name]: value for name, (_, value) in budgets(data, lambda *_: place).items()}
+    return replace(defaults or BudgetSettings(), **found)
 
 
-def _table(value: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{what} must be a table, not {value!r}")
-    return value
+def merged(settings: BudgetSettings, *, run: int | None = None, day: int | None = None) -> BudgetSettings:
+    """With higher ceilings for the rest of a run. Raises ConfigError for one that was not there before, or is lower."""
+    for what, before, now in (("run_budget", settings.run, run), ("day_budget", settings.day, day)):
+        if now is not None and before is None:
+            raise ConfigError(f"{what}: this run was begun without one", "start a new run with another --out")
+        if now is not None and before is not None and now < before:
+            raise ConfigError(
+                f"{what} {now:,} is less than the {before:,} that this run has", "a ceiling is only raised"
+            )
+    return replace(settings, run=settings.run if run is None else run, day=settings.day if day is None else day)
 
 
 def _given(**options: Any) -> dict[str, Any]:

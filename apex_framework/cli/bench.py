@@ -56,6 +56,9 @@ def name_of(_: click.Context, __: click.Parameter, value: str | None) -> str | N
     help="Profiles of another file than the frozen one; its SHA-256 stands in every row.",
 )
 @click.option("--pooling", help="With a pool of connections, without, or both: on, off, on,off.")
+@click.option("--backend", metavar="NAME[:MODEL]", help="Backend to measure, for all or per role: coder=x,*=repair.")
+@click.option("--concurrent", type=MANY, help="Callers at once of bench tokens (5).")
+@click.option("--of", type=click.Choice(("runtime", "service")), help="Whose promises (runtime).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Also write the rows as JSONL, in DIR.")
 @click.option("--pin", is_flag=True, help="Stay on one processor; the rows say whether that was allowed.")
 @click.pass_obj
@@ -63,7 +66,8 @@ def bench(context: Context, /, name: str | None, out: Path | None, pin: bool, **
     """Measure NAME; without it, list the benches.
 
     With --json there is one line per contender and metric: bench, case, contender, metric, value, unit. An option that
-    a bench does not read is refused. `apex bench promises` prints what the runtime promises, and whether it is kept.
+    a bench does not read is refused. `apex bench promises` prints what the runtime promises, and whether it is kept;
+    with --of service, what the model service and the budget promise.
     """
     chosen = {option: value for option, value in given.items() if value is not None}
     if name is None:
@@ -71,6 +75,7 @@ def bench(context: Context, /, name: str | None, out: Path | None, pin: bool, **
             raise UsageError("options are for a bench, and none is named", "apex bench NAME ...")
         context.emit(benches.names(), "\n".join(benches.names()))
         return
+    name = name.replace("-", "_")
     if name not in benches.names():
         raise UnknownNameError("bench", name, benches.names())
     readable = benches.options(name)
@@ -111,9 +116,12 @@ class Artifact:
                 raise self._refused(error) from error
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """A file that something went wrong before is taken away again."""
+        if self._file is not None and self._path is not None:
             self._file.close()
+            if error is not None and self._path.stat().st_size == 0:
+                self._path.unlink()
 
     def write(self, row: Mapping[str, object]) -> None:
         """Add a row. Raises RunFolderError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -51,6 +52,10 @@ def run(arguments: Sequence[str], command: click.Command | None = None, name: st
         return 141
     except Exception as error:  # noqa: BLE001 - the program's edge: a bug is told in one line and kept in the log
         path = _log(error)
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return _tell(
+                "E0200", f"too long a name: {str(error.filename)[:60]}…", "give a shorter one", 2, as_json=as_json
+            )
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
         return _tell("E0001", f"bug in apex: {cause}", f"traceback: {path}", 1, as_json=as_json)
 
@@ -60,8 +65,13 @@ def _tell(code: str, cause: str, remedy: str, status: int, *, as_json: bool) -> 
         error = {"code": code, "cause": cause, "remedy": remedy, "exit_status": status}
         click.echo(json.dumps({"error": error}, ensure_ascii=False))
     else:
-        click.echo(f"error[{code}]: {cause}" + (f"\n  {remedy}" if remedy else ""), err=True)
+        click.echo(_printable(f"error[{code}]: {cause}" + (f"\n  {remedy}" if remedy else "")), err=True)
     return status
+
+
+def _printable(text: str) -> str:
+    """Without what a terminal would obey: names come from anywhere."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
 
 
 def _log(error: BaseException) -> Path | None:

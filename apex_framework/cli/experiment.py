@@ -36,9 +36,11 @@ def experiment(context: Context, /, gate: bool, out: Path | None, config_file: P
     from ..experiment.artifacts import read_plan
     from ..experiment.manifest import DONE
     from ..experiment.resume import RUNS
-    from .running import execute, open_folder
+    from .running import check_out, execute, open_folder
 
     settings = settings_from(config_file, **flags)
+    for part in ("statics", "schedules"):
+        check_out(out and out / part)
     say_times(context, settings)
     statics = [f"{STATIC}{topology}" for topology in settings.topology_set]
     schedules = [f"schedule:{','.join(shapes)}" for shapes in product(settings.topology_set, repeat=3)]
@@ -53,9 +55,8 @@ def experiment(context: Context, /, gate: bool, out: Path | None, config_file: P
             continue
         outcome = execute(context, open_folder(context, plan, settings, out / part), settings.workers)
         if not outcome.complete:
-            context.say(
-                f"interrupted: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on"
-            )
+            why = "interrupted" if outcome.spent is None else f"stopped: {outcome.spent}"
+            context.say(f"{why}: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on")
             return outcome.exit_status
     rows = [*read_episodes(out / "statics"), *read_episodes(out / "schedules")]
     result = evaluate_gate(rows, statics=statics, schedules=schedules)

@@ -12,6 +12,7 @@ import click
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
+    from ..budget import BudgetSettings
     from ..config import Settings
     from ..episode.arm import Arm
     from .context import Context
@@ -30,6 +31,8 @@ _ARM = [
         "--backend", metavar="NAME|ROLE=NAME,…", help="Source of answers, for all or per role: coder=x,*=repair."
     ),
     click.option("--budget", type=int, metavar="TOKENS", help="Tokens per episode."),
+    click.option("--run-budget", metavar="TOKENS", help="Tokens of the whole run, resumptions included."),
+    click.option("--day-budget", metavar="TOKENS", help="Tokens of a day, over all runs of this user."),
     click.option("--seed", type=int, help="Seed of everything random."),
     click.option("--workers", type=int, help="Processes that run episodes."),
     click.option("--candidates", type=int, metavar="K", help="Edits per repair answer."),
@@ -38,6 +41,13 @@ _ARM = [
     click.option("--on-busy", metavar="drain|migrate", help="At a switch, what happens to messages for a busy agent."),
     click.option("--dwell", type=int, metavar="STEPS", help="Steps that a topology lasts at least."),
     click.option("--cooldown", type=int, metavar="STEPS", help="Steps without a switch after a switch."),
+    click.option("--sandbox", metavar="NAME", help="What confines the code of tasks: auto, bwrap, landlock, plain."),
+    click.option(
+        "--allow-weaker-sandbox",
+        is_flag=True,
+        default=None,
+        help="Also run others' code where no sandbox holds it: it can then read, change and send what you can.",
+    ),
     click.option("--real-time", is_flag=True, default=None, help="The machine's clock instead of virtual time."),
     click.option(
         "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Any setting; see: apex config show."
@@ -114,8 +124,11 @@ def base_arm(settings: Settings) -> Arm:
         transport=settings.transport,
         scopes=tuple(settings.scopes),
         policies=tuple(settings.policies),
-        interceptors=tuple(settings.interceptors),
-        tools=tuple(settings.tools),
+        interceptors=tuple(
+            f"{name}:{settings.plan_cache}" if name == "plan_cache" and settings.plan_cache else name
+            for name in settings.interceptors
+        ),
+        tools=(*settings.tools, *([f"mcp:{settings.mcp_servers.absolute()}"] if settings.mcp_servers else [])),
         budget=settings.budget,
         candidates=settings.candidates,
         dwell=settings.dwell,
@@ -136,9 +149,30 @@ def say_times(context: Context, settings: Settings) -> None:
             context.say(f"warning: {warning}")
 
 
+def budget_settings(settings: Settings) -> BudgetSettings:
+    """The ceilings that settings say. A day's store is the same file from wherever a run is resumed."""
+    from ..budget import BudgetSettings
+
+    return BudgetSettings(
+        episode=settings.budget,
+        run=settings.run_budget,
+        day=settings.day_budget,
+        roles=settings.role_budgets,
+        group=settings.budget_group,
+        day_store=None if settings.day_store is None else settings.day_store.absolute(),
+        bias_pct=settings.approximator_bias_pct,
+        ms=settings.budget_ms,
+        safety=settings.budget_safety,
+    )
+
+
 def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
     """What a run's jobs share besides their arms: how workers load plugins, and plugins that are not the usual ones."""
+    from ..config import CALLS, CONFINING, TOOLS
+
     shared: dict[str, Any] = {"blocked": sorted(context.block)} if context.block else {}
+    if not (budgets := budget_settings(settings)).ordinary:
+        shared["budgets"] = budgets.to_json()
     if context.safe_mode:
         shared["safe_mode"] = True
     if settings.workspace != "local":
@@ -147,6 +181,11 @@ def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
         shared["executor"] = settings.executor
     if settings.exporters:
         shared["exporters"] = list(settings.exporters)
+    if settings.tool_scopes:
+        shared["tool_scopes"] = list(settings.tool_scopes)
+    shared |= {name: getattr(settings, name) for name in sorted((CALLS | CONFINING | TOOLS) - settings.unsaid)}
+    if settings.resident_models is not None:
+        shared["resident_models"] = settings.resident_models
     if settings.hist_buckets is not None:
         from ..config import read_table
         from ..telemetry.buckets import checked_buckets

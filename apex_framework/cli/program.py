@@ -22,7 +22,9 @@ Exit status:
   4  episodes failed for infrastructure; `apex resume RUN --retry-failed` runs them again
   5  a gate (SLO) failed
   6  the global budget is spent
-  130, 141, 143  interrupted; a run can be resumed"""
+  130, 141, 143  interrupted; a run can be resumed
+
+What the code of an error means: apex explain E0330"""
 
 
 class LazyGroup(click.Group):

@@ -15,8 +15,18 @@ from .context import Context
 @click.option(
     "--retry-failed", is_flag=True, help="Also run again what failed for infrastructure, in a finished RUN too."
 )
+@click.option("--run-budget", type=int, metavar="TOKENS", help="Raise the ceiling of the whole run.")
+@click.option("--day-budget", type=int, metavar="TOKENS", help="Raise the ceiling of a day for the rest of this run.")
 @click.pass_obj
-def resume(context: Context, /, path: Path | None, workers: int, retry_failed: bool) -> int:
+def resume(
+    context: Context,
+    /,
+    path: Path | None,
+    workers: int,
+    retry_failed: bool,
+    run_budget: int | None,
+    day_budget: int | None,
+) -> int:
     """Go on with an interrupted run: the latest under runs/, or RUN. Finished episodes are not run again.
 
     Refused when the suite, the policies, the plugins or their versions are not those that the run was begun with.
@@ -24,5 +34,11 @@ def resume(context: Context, /, path: Path | None, workers: int, retry_failed: b
     from ..experiment.resume import latest_unfinished, reopen_same
     from .running import carry_out
 
-    folder = reopen_same(path or latest_unfinished(), context.plugins, retry_failed=retry_failed)
+    folder = reopen_same(
+        path or latest_unfinished(),
+        context.plugins,
+        retry_failed=retry_failed,
+        run_budget=run_budget,
+        day_budget=day_budget,
+    )
     return carry_out(context, folder, workers)

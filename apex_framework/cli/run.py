@@ -46,9 +46,11 @@ def run(
     """
     from ..experiment.arms import default_arms, with_policy
     from ..experiment.planning import make_plan
-    from .running import carry_out, open_folder, show_plan
+    from .running import carry_out, check_out, open_folder, show_plan
 
     settings = settings_from(config_file, **flags)
+    if not plan_only:
+        check_out(settings.out)
     say_times(context, settings)
     catalog = context.plugins.catalog
     arms = default_arms(settings.controllers, base_arm(settings), baselines=settings.baselines, others=others)

@@ -11,8 +11,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..episode.confining import confining_of
 from ..errors import BudgetTooSmallError
+from ..experiment.allowance import allowance_of
 from ..experiment.artifacts import RunFolder
+from ..experiment.identities import identify
+from ..experiment.lock import require_free
 from ..experiment.manifest import DONE
 from ..experiment.plan import Plan
 from ..experiment.resume import RUNS, reopen_same
@@ -34,8 +38,26 @@ def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | No
     if out is None:
         stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         out = RUNS / f"{stamp}-{plan.digest[:6]}"
-    config = settings.model_dump(mode="json", exclude={"out"})
-    return RunFolder.create(out, plan, command=shlex.join(["apex", *sys.argv[1:]]), config=config)
+    config = settings.model_dump(mode="json", exclude={"out", *settings.unsaid})
+    models = identify(plan.arms, context.plugins.catalog)
+    sandbox = confining_of(plan.settings, context.plugins.catalog).to_json()
+    command = shlex.join(["apex", *sys.argv[1:]])
+    return RunFolder.create(out, plan, command=command, config=config, models=models, sandbox=sandbox)
+
+
+def check_out(out: Path | None) -> None:
+    """Refuse an ``--out`` that holds something else, before tasks are made for it. Raises RunFolderError."""
+    if out is not None and not (out / "run.json").exists():
+        require_free(out)
+
+
+def say_confining(context: Context, plan: Plan) -> None:
+    """One line on stderr when others' code runs in a sandbox that does not hold it."""
+    if "sandbox_demand" not in plan.settings:
+        return
+    confining = confining_of(plan.settings, context.plugins.catalog)
+    if confining.weaker:
+        context.say(f"warning: {confining.demand.reason} runs without a sandbox that holds it: {confining}")
 
 
 def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
@@ -45,10 +67,13 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
     from .progress import progress_on
 
     plugins = context.plugins
+    say_confining(context, folder.plan)
     shared = folder.plan.settings
     executor = plugins.catalog.make("executor", str(shared.get("executor", "local")))
     exporting = None
     try:
+        allowance = allowance_of(folder, plugins.catalog)
+        allowance.check()
         exporting = Exporting(folder, shared.get("hist_buckets"))
         for name in shared.get("exporters", ()):
             exporting.add(plugins.catalog.make("exporter", name))
@@ -81,6 +106,7 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
             notify=notify,
             on_interrupt=interrupted,
             on_result=exporting.result,
+            allowance=allowance,
         )
         try:
             return runner.run()
@@ -95,9 +121,16 @@ def carry_out(context: Context, folder: RunFolder, workers: int) -> int:
     outcome = execute(context, folder, workers)
     path = folder.path
     if not outcome.complete:
-        context.say(f"interrupted: {outcome.finished} of {outcome.planned} episodes are safe\n  apex resume {path}")
+        spent = outcome.spent
+        why = "interrupted" if spent is None else f"stopped: {spent}"
+        cut = f", {outcome.cut} were cut short and will be run again" if outcome.cut else ""
+        raising = f" {spent.option}" if spent is not None else ""
+        context.say(
+            f"{why}: {outcome.finished} of {outcome.planned} episodes are safe{cut}\n  apex resume {path}{raising}"
+        )
         if context.json:
-            context.emit({"run": str(path), "finished": outcome.finished, "planned": outcome.planned})
+            told: dict[str, object] = {"run": str(path), "finished": outcome.finished, "planned": outcome.planned}
+            context.emit(told if spent is None else {**told, "spent": dataclasses.asdict(spent)})
         return outcome.exit_status
     tell(context, path)
     warn_of_failures(context, folder, outcome)
@@ -105,7 +138,11 @@ def carry_out(context: Context, folder: RunFolder, workers: int) -> int:
 
 
 def warn_of_failures(context: Context, folder: RunFolder, outcome: RunOutcome) -> None:
-    """Which episodes failed for infrastructure, and the command that runs them again."""
+    """Which episodes failed for infrastructure, and the command that runs them again; and calls that failed in others."""
+    results = [record for record in folder.records.values() if record["status"] != "infrastructure"]
+    if failed := sum(record.get("failed_calls", 0) for record in results):
+        calls = sum(record.get("calls", 0) for record in results)
+        context.say(f"note: {failed} of {calls} model calls had no answer, in episodes that count (failed_calls)")
     if outcome.infrastructure:
         reason = next(r["reason"] for r in folder.records.values() if r["status"] == "infrastructure")
         context.say(

@@ -64,10 +64,13 @@ def train(
     from ..experiment.arms import arm_named
     from ..experiment.planning import make_plan
     from ..experiment.train import Trainer, Training
+    from .running import say_confining
 
     settings = settings_from(config_file, {"split": "train", "episodes": EPISODES}, **flags)
     say_times(context, settings)
     _require_train(settings, any_split)
+    if settings.run_budget is not None:
+        raise ConfigError("run_budget: a training has no run folder to keep it in", "bound it by --day-budget")
     episodes = settings.episodes
     if teacher is None:
         teacher = TEACHER if {"star", "chain", "flat"} <= set(settings.topology_set) else ANY_TEACHER
@@ -82,6 +85,7 @@ def train(
         real_time=settings.real_time,
         settings=plugin_settings(context, settings),
     )
+    say_confining(context, plan)
     training = Training(
         arm=arm,
         tasks=tuple(task.id for task in plan.tasks),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
+from typing import Any
 
-from ..budget import Guard, Ledger
+from ..budget import Ledger
 from ..events import CallDenied, CallSettled, Event
 from ..interfaces import (
     STAY,
@@ -17,20 +19,28 @@ from ..interfaces import (
     EpisodeContext,
     EpisodeJob,
     EpisodeResult,
+    LLMBackend,
+    PlanKey,
     Roster,
     Task,
+    TellsEvents,
     ToolServer,
     Workspace,
     infrastructure_failure,
 )
 from ..ports import Clock, Effects, LoopClock, RealEffects, SystemClock, VirtualEffects, derive_seed, rng
-from ..services import LLMService, ToolService
+from ..services import DoorSettings, LLMService, ToolService
+from ..services.tools import known_secrets
 from ..session import Services, Session, SessionEnd, Step
 from ..telemetry.buckets import checked_buckets
+from ..telemetry.models import ModelMeter
 from ..timeloop import run as run_virtual
 from .arm import Arm
+from .budgeting import EpisodeGuard, build_guard, timed
 from .deciding import Deciding
+from .issues import issue_cluster
 from .metering import EpisodeTelemetry
+from .models import CallSettings
 from .motion import build_motion, readiness
 from .record import Recorder, episode_line, written
 from .watch import Watch
@@ -60,6 +70,10 @@ class Episode:
         self.watch = Watch(arm.topologies, arm.budget)
         self.recorder = Recorder(arm.name, task.id, job.seed)
         self.ledger = Ledger()
+        self.cut: dict[str, Any] = {}
+        """Columns of an episode that a ceiling which it shares with others cut short."""
+        self._calls = CallSettings.of(job.run)
+        self._shared = shop.models.shared(real_time=bool(job.run.get("real_time")))
         self.telemetry = EpisodeTelemetry(checked_buckets(job.run.get("hist_buckets") or {}))
 
     def run(self) -> EpisodeResult:
@@ -84,14 +98,14 @@ class Episode:
             watch=self.watch,
             ledger=self.ledger,
             faults=faults,
-            suite_digest=self.shop.suite.digest,
+            suite_digest=self.shop.suite_digest,
             decision_ms=deciding.latencies_ms,
         )
         kept = self.recorder
         latency = self.telemetry.attribute(kept.trace, kept.decisions, kept.switches)
         return EpisodeResult(
             self.job.index,
-            record,
+            {**record, **self.cut},
             tuple(kept.decisions),
             tuple(kept.switches),
             tuple(kept.calls),
@@ -101,6 +115,7 @@ class Episode:
             tuple(kept.events),
             self.telemetry.rows(),
             latency,
+            tuple(kept.ops),
         )
 
     def tags(self, agent: Agent | None = None) -> CallTags:
@@ -114,10 +129,19 @@ class Episode:
         if isinstance(event, CallSettled | CallDenied):
             self.watch.called(event)
 
+    async def _warmed(self) -> ModelMeter:
+        """Models are ready before anything of the episode is measured."""
+        room, backends = self.shop.models, list(self._backends().values())
+        meter = ModelMeter(self.telemetry.registry, backends, **self._shared)
+        await room.warm(backends, self._calls.warm_calls, SystemClock(), self._take)
+        meter.start()
+        return meter
+
     async def _work(self, workspace: Workspace, effects: Effects) -> tuple[SessionEnd, Deciding, list[str]]:
+        models = await self._warmed()
         arm, make = self.arm, self.shop.catalog.make
         clock = LoopClock(asyncio.get_running_loop())
-        guard = Guard(self.ledger, [make("budget_scope", name) for name in arm.scopes], clock=clock)
+        guard = build_guard(arm, self.shop.catalog, self.job.run, clock, effects, self.ledger)
         deciding = self._deciding(clock, guard)
         opening = deciding.open().action
         start = arm.topologies[0] if opening == STAY else opening
@@ -143,8 +167,11 @@ class Episode:
 
         async def on_step(step: Step) -> None:
             self.telemetry.poll()
+            models.poll()
+            self._hear()
             await deciding.after(step, motion)
 
+        scopes = frozenset(self.job.run.get("tool_scopes", ()))
         session = Session(
             self.id,
             roster,
@@ -152,7 +179,7 @@ class Episode:
             router,
             services,
             self.tags,
-            lambda agent: Capability(workspace, team.tools(agent.role), str(agent.id), agent.role),
+            lambda agent: Capability(workspace, team.tools(agent.role), str(agent.id), agent.role, scopes),
             clock,
             self.seed,
             arm.max_steps,
@@ -167,32 +194,48 @@ class Episode:
             end = await session.run({"kind": "task", "sections": []})
             ages = motion.probe.cache.ages() if motion.probe is not None else {}
             self.telemetry.finish(self.ledger, (clock.monotonic() - begun) * 1000, ages)
+            guard.measure(self.telemetry.registry, self.tags())
         finally:
+            self.cut = guard.columns()
+            await guard.close()
+            models.finish(services.llm.stats)
+            self._hear()
             for server in servers:
                 await server.close()
         return end, deciding, session.faults
 
     def _parts(self, servers: list[ToolServer]) -> dict[str, object]:
         """What agents work with, by name: the backends and tool servers of this arm."""
-        backends = {
-            f"backend {name}": self.shop.backend(name, self.arm.backend_options) for name in self.arm.backends.values()
-        }
+        backends = {f"backend {name}": backend for name, backend in self._backends().items()}
         return {**backends, **{f"tools {name}": server for name, server in zip(self.arm.tools, servers, strict=True)}}
 
-    def _deciding(self, clock: Clock, guard: Guard) -> Deciding:
+    def _backends(self) -> dict[str, LLMBackend]:
+        """Backends of this arm by name."""
+        return {name: self.shop.backend(name, self.arm.backend_options) for name in self.arm.backends.values()}
+
+    def _hear(self) -> None:
+        """What happened in backends beside calls."""
+        for backend in self._backends().values():
+            if isinstance(backend, TellsEvents):
+                for event in backend.drain_events():
+                    self._take(replace(event, episode_id=self.id))  # type: ignore[arg-type]  # all but BackendWarmed and RunFinished, which no backend tells, name their episode
+
+    def _deciding(self, clock: Clock, guard: EpisodeGuard) -> Deciding:
         arm = self.arm
         controller = self.shop.catalog.make("controller", arm.controller, **arm.controller_options)
         frozen = not (arm.online or self.job.run.get("explore"))
         controller.begin(EpisodeContext(self.id, self.seed, arm.topologies, arm.budget, arm.dwell, frozen))
         return Deciding(
-            self.id, controller, self.watch, lambda: guard.headroom(self.tags()), clock, SystemClock(), self._take
+            self.id, controller, self.watch, lambda: guard.own_headroom(self.tags()), clock, SystemClock(), self._take
         )
 
-    def _services(self, guard: Guard, clock: Clock, effects: Effects) -> tuple[Services, list[ToolServer]]:
+    def _services(self, guard: EpisodeGuard, clock: Clock, effects: Effects) -> tuple[Services, list[ToolServer]]:
         arm, make = self.arm, self.shop.catalog.make
+        cluster = issue_cluster(self.task.issue)
         policies = [make("policy", name) for name in arm.policies]
         interceptors = [make("interceptor", name) for name in arm.interceptors]
-        backends = {role: self.shop.backend(name, arm.backend_options) for role, name in arm.backends.items()}
+        named = self._backends()
+        backends = {role: named[name] for role, name in arm.backends.items()}
         servers = {name: make("tool", name, effects=effects) for name in arm.tools}
         llm = LLMService(
             backends,
@@ -203,6 +246,17 @@ class Episode:
             on_event=self._take,
             free_messages=arm.free_messages,
             machine=SystemClock(),
+            **timed(self._calls.for_service(), self.job.run),
+            **self._shared,
+            plan_key=lambda: PlanKey(self.task.repo or self.task.cluster, cluster, self.watch.phases.phase),
         )
-        tools = ToolService(servers, clock=clock, policies=policies, interceptors=interceptors, on_event=self._take)
-        return Services(llm, tools, guard.headroom, interceptors), list(servers.values())
+        tools = ToolService(
+            servers,
+            clock=clock,
+            policies=policies,
+            interceptors=interceptors,
+            on_event=self._take,
+            settings=DoorSettings.of(self.job.run),
+            secrets=known_secrets(os.environ),
+        )
+        return Services(llm, tools, guard.own_headroom, interceptors), list(tools.servers.values())

@@ -12,13 +12,23 @@ from typing import Any
 
 from ..budget import Ledger
 from ..events import (
+    BackendWarmed,
+    CallAnswered,
     CallDenied,
     CallSettled,
     DecisionTaken,
+    DirectCallBlocked,
+    EffectInDoubt,
     Event,
     HealthPinned,
+    LoopDetected,
     LoopStalled,
+    MemoryPressure,
     MessageMoved,
+    ModelLoaded,
+    ModelUnloaded,
+    OperationLogged,
+    PlanCacheUsed,
     PressureChanged,
     SwitchFinished,
     ToolUsed,
@@ -29,10 +39,28 @@ from ..session import SessionEnd
 from .arm import Arm
 from .watch import Watch
 
+KEPT = (
+    BackendWarmed,
+    ToolUsed,
+    TopologyProbed,
+    HealthPinned,
+    PressureChanged,
+    LoopStalled,
+    MemoryPressure,
+    ModelLoaded,
+    ModelUnloaded,
+    CallAnswered,
+    PlanCacheUsed,
+    DirectCallBlocked,
+    LoopDetected,
+    EffectInDoubt,
+)
+"""Events whose rows are kept in events.jsonl."""
+
 
 @dataclass
 class Recorder:
-    """Sorts events into the rows of decisions, switches, calls and the message trace."""
+    """Sorts events into the rows of decisions, switches, calls, tool calls and the message trace."""
 
     arm: str
     task_id: str
@@ -42,6 +70,7 @@ class Recorder:
     calls: list[dict[str, Any]] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
+    ops: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         """Keep an event where it belongs; kinds that have no file are left out."""
@@ -55,7 +84,9 @@ class Recorder:
             self.calls.append(self._row(event))
         elif isinstance(event, CallDenied):
             self.calls.append({**self._row(event), "status": "denied"})
-        elif isinstance(event, ToolUsed | TopologyProbed | HealthPinned | PressureChanged | LoopStalled):
+        elif isinstance(event, OperationLogged):
+            self.ops.append(self._row(event))
+        elif isinstance(event, KEPT):
             self.events.append(self._row(event))
 
     def _row(self, event: Event, *, keyed: bool = True) -> dict[str, Any]:
@@ -79,7 +110,7 @@ def episode_line(
     decision_ms: Sequence[float],
 ) -> dict[str, Any]:
     """The episode's line in episodes.jsonl."""
-    broken = verdict.infrastructure_error
+    broken = verdict.infrastructure_error or watch.unanswered
     return {
         "arm": arm.name,
         "task_id": task.id,
@@ -97,6 +128,7 @@ def episode_line(
         "violations": len(ledger.violations),
         "aborted": watch.aborted,
         "calls": watch.calls,
+        "failed_calls": watch.failed,
         "message_tokens": watch.message_tokens,
         "denied_tokens": watch.denied_tokens,
         "test_runs": watch.test_runs,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..errors import Failure
 from ..events import CallDenied, CallSettled
 from ..interfaces import Observation, ToolResult
 from ..runtime import Coordinator, Router
@@ -17,6 +18,9 @@ ROLE_WINDOW: Final = 10
 """Handled messages whose roles an observation lists."""
 
 EDITING_TOOLS: Final = frozenset({"fs.write", "fs.patch"})
+
+ANSWERED: Final = frozenset({"ok", "length"})
+"""Statuses of calls that have an answer."""
 
 
 @dataclass
@@ -32,6 +36,10 @@ class Watch:
     calls: int = 0
     denied: int = 0
     denied_tokens: int = 0
+    failed: int = 0
+    """Calls that have no answer, but for those that were cancelled: their answers nobody waited for."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Kind of failure -> how many of them were for the server's sake."""
     overruns: int = 0
     """Calls that cost more than was reserved for them."""
     test_runs: int = 0
@@ -78,6 +86,19 @@ class Watch:
             self.overruns += event.tokens_in + event.tokens_out > event.reserved
             self.tokens += event.tokens_in + event.tokens_out
             self.message_tokens += min(event.message_tokens, event.tokens_in)
+            if event.status not in ANSWERED:
+                kind = _failure(event)
+                self.failed += kind is not Failure.CANCELLED
+                self.failures[kind] += kind.infrastructure
+
+    @property
+    def unanswered(self) -> str:
+        """Why this episode tells nothing of its arm: no call was answered, and each for the server's sake; else empty."""
+        kinds = {kind: count for kind, count in self.failures.items() if count}
+        if not self.calls or sum(kinds.values()) < self.calls:
+            return ""
+        told = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
+        return f"none of {self.calls} model calls was answered: {told}"
 
     def observe(
         self, topology: str, coordinator: Coordinator | None, router: Router | None, headroom: Mapping[str, float]
@@ -106,3 +127,11 @@ class Watch:
             steps_since_progress=self.step - self._progress_at,
             phase=self.phases.phase,
         )
+
+
+def _failure(event: CallSettled) -> Failure:
+    """The kind of a call's failure; a backend may say any text, or nothing."""
+    try:
+        return Failure(event.failure)
+    except ValueError:
+        return Failure.CANCELLED if event.status == "cancelled" else Failure.UNKNOWN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import functools
 import json
@@ -11,27 +10,41 @@ from typing import Any
 
 from ..catalog import Catalog
 from ..errors import SuiteError
-from ..interfaces import LLMBackend, Task, TaskSuite, WorkspaceProvider
+from ..interfaces import LLMBackend, Sandbox, Task, TaskSuite, WorkspaceProvider
 from ..plugins import Plugins, load_plugins
+from .confining import SETTINGS, sandbox_for
+from .models import ModelRoom
 
 
 class Workshop:
     """Made once per process and kind of run; ``close`` releases processes and files."""
 
     def __init__(
-        self, plugins: Plugins, suite: str, split: str, limit: int | None = None, workspace: str = "local"
+        self,
+        plugins: Plugins,
+        suite: str,
+        split: str,
+        limit: int | None = None,
+        workspace: str = "local",
+        resident_models: int | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.plugins = plugins
-        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit, workspace)
+        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit, workspace, sandbox)
         self.split = split
         self.workspaces: WorkspaceProvider = self.suite.workspaces()
         self._tasks: dict[str, Task] = {}
-        self._backends: dict[str, LLMBackend] = {}
+        self.models = ModelRoom(functools.partial(plugins.catalog.make, "llm_backend"), resident_models)
 
     @property
     def catalog(self) -> Catalog:
         """Every named factory."""
         return self.plugins.catalog
+
+    @functools.cached_property
+    def suite_digest(self) -> str:
+        """Hash of all that decides the suite's tasks and verdicts."""
+        return self.suite.digest
 
     def task(self, task_id: str) -> Task:
         """A task of the split by its id. Raises SuiteError when there is none."""
@@ -44,22 +57,25 @@ class Workshop:
 
     def backend(self, name: str, options: Mapping[str, Any]) -> LLMBackend:
         """A backend, made on first use and kept."""
-        key = json.dumps([name, dict(options)], sort_keys=True, default=str)
-        if key not in self._backends:
-            self._backends[key] = self.catalog.make("llm_backend", name, **options)
-        return self._backends[key]
+        return self.models.backend(name, options)
 
     def close(self) -> None:
         """Release workspaces and backends; idempotent."""
-        self.workspaces.close()
-        while self._backends:
-            asyncio.run(self._backends.popitem()[1].close())
+        try:
+            self.workspaces.close()
+        finally:
+            self.models.close()
 
 
-def make_suite(catalog: Catalog, name: str, limit: int | None = None, workspace: str = "local") -> TaskSuite:
-    """A suite by name, with the workspaces that its tasks are worked on in."""
+def make_suite(
+    catalog: Catalog, name: str, limit: int | None = None, workspace: str = "local", sandbox: Sandbox | None = None
+) -> TaskSuite:
+    """A suite by name, with the workspaces that its tasks are worked on in, and what confines their tests there."""
     options: dict[str, Any] = {} if limit is None else {"limit": limit}
-    suite: TaskSuite = catalog.make("suite", name, workspaces=lambda: catalog.make("workspace", workspace), **options)
+    confining = {} if sandbox is None else {"sandbox": sandbox}
+    suite: TaskSuite = catalog.make(
+        "suite", name, workspaces=lambda: catalog.make("workspace", workspace, **confining), **options
+    )
     return suite
 
 
@@ -69,12 +85,13 @@ def _workshop(settings: str) -> Workshop:
     plugins = load_plugins(
         block=tuple(run.get("blocked", ())), only=run.get("only"), safe_mode=bool(run.get("safe_mode", False))
     )
-    workshop = Workshop(plugins, run["suite"], run["split"], run.get("limit"), run.get("workspace", "local"))
+    kept = run.get("limit"), run.get("workspace", "local"), run.get("resident_models")
+    workshop = Workshop(plugins, run["suite"], run["split"], *kept, sandbox=sandbox_for(run, plugins.catalog))
     atexit.register(workshop.close)
     return workshop
 
 
 def workshop_for(run: Mapping[str, Any]) -> Workshop:
     """This process's workshop for a run: the one cache that a worker keeps, keyed by all that decides it."""
-    keys = ("suite", "split", "limit", "workspace", "blocked", "only", "safe_mode")
+    keys = ("suite", "split", "limit", "workspace", "blocked", "only", "safe_mode", "resident_models", *SETTINGS)
     return _workshop(json.dumps({k: run[k] for k in keys if k in run}, sort_keys=True))

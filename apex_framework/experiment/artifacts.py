@@ -16,17 +16,28 @@ from ..interfaces import EpisodeResult
 from ..ports import Files, SystemFiles
 from .lines import cut_torn_tail, key_of, read_rows, to_line
 from .lock import FolderLock, claim
-from .manifest import DONE, verify_manifest, write_manifest
+from .manifest import DONE, STORE, verify_manifest, write_manifest
 from .plan import Key, Plan
 from .toml import to_toml
 
 FORMAT = 1
 """Version of the folder's layout, in run.json."""
 EPISODES = "episodes.jsonl"
-SIDE_FILES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl", "events.jsonl", "metrics/latency_attrib.jsonl")
+SIDE_FILES = (
+    "decisions.jsonl",
+    "switches.jsonl",
+    "calls.jsonl",
+    "events.jsonl",
+    "metrics/latency_attrib.jsonl",
+    "ops.jsonl",
+)
 """Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
 _OWN_FILES = ("trace.jsonl", "patch.diff", "metrics.jsonl")
 """Files of one episode."""
+CUT = "cut.jsonl"
+"""Lines of episodes that a shared budget cut short: no results, but they cost tokens."""
+RAISED = "raised"
+"""Key in run.json of ceilings that were raised after the plan was made."""
 
 
 class RunFolder:
@@ -51,11 +62,14 @@ class RunFolder:
         *,
         command: str = "",
         config: Mapping[str, Any] | None = None,
+        models: Mapping[str, Any] | None = None,
+        sandbox: Mapping[str, Any] | None = None,
         files: Files | None = None,
     ) -> RunFolder:
         """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind.
 
-        ``config`` are the settings that the plan was made from, in the form of a configuration file.
+        ``config`` are the settings that the plan was made from, in the form of a configuration file; ``models`` says
+        what answers, as ``identify`` has it; ``sandbox`` what confines the code of tasks, and what it lacks here.
         """
         if (path / DONE).exists():
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
@@ -66,6 +80,10 @@ class RunFolder:
         folder.new, folder._made = True, made
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = {"format": FORMAT, "run_id": plan.run_id, "digest": plan.digest, "created": now, "command": command}
+        if models:
+            run["models"] = dict(models)
+        if sandbox:
+            run["sandbox"] = dict(sandbox)
         try:
             folder._files.replace(path / "config.toml", to_toml(config or {}).encode())
             folder._files.replace(
@@ -126,7 +144,7 @@ class RunFolder:
             (home / "trace.jsonl").write_bytes(b"".join(to_line(row) for row in result.trace))
             (home / "patch.diff").write_text(result.patch, encoding="utf-8")
             (home / "metrics.jsonl").write_bytes(b"".join(to_line(row) for row in result.metrics))
-            sides = (result.decisions, result.switches, result.calls, result.events, result.latency)
+            sides = (result.decisions, result.switches, result.calls, result.events, result.latency, result.ops)
             for name, rows in zip(SIDE_FILES, sides, strict=True):
                 data = b"".join(to_line({**owner, **row}) for row in rows)
                 if data:
@@ -134,6 +152,19 @@ class RunFolder:
                     self._files.append(self.path / name, data, sync=False)
             self._files.append(self.path / EPISODES, to_line(result.record), sync=True)
         self.records[key] = dict(result.record)
+
+    def set_aside(self, record: Mapping[str, Any]) -> None:
+        """Keep the line of an episode that is no result and will be run again. Raises RunFolderError."""
+        with self._writing():
+            self._files.append(self.path / CUT, to_line(record), sync=True)
+
+    def note_raised(self, **tokens: int) -> None:
+        """Write into run.json that ceilings were raised. Raises RunFolderError, ArtifactError."""
+        run = read_run(self.path)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        run[RAISED] = [*run.get(RAISED, ()), {"when": now, **tokens}]
+        with self._writing():
+            self._files.replace(self.path / "run.json", json.dumps(run, indent=1).encode() + b"\n")
 
     def episode_path(self, key: Key) -> Path:
         """Where one episode's own files are."""
@@ -154,7 +185,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Remove what this run wrote and give the folder free; the folder goes only if it was made for the run."""
-        for name in (EPISODES, *SIDE_FILES, "config.toml", "run.json"):
+        for name in (EPISODES, *SIDE_FILES, CUT, STORE, f"{STORE}-wal", f"{STORE}-shm", "config.toml", "run.json"):
             (self.path / name).unlink(missing_ok=True)
         for key in list(self.plan.keys()):
             home = self.episode_path(key)
@@ -199,7 +230,7 @@ class RunFolder:
             ) from error
 
     def _cut_torn_tails(self) -> None:
-        for name in (EPISODES, *SIDE_FILES):
+        for name in (EPISODES, *SIDE_FILES, CUT):
             cut_torn_tail(self.path / name)
 
     def _put_in_order(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
-from ..budget import Guard, Ledger
+from ..budget import BudgetSettings, Guard, Ledger
 from ..catalog import Catalog
 from ..episode.arm import Arm
 from ..errors import ApexError, ConfigError, ModelServerError, PluginError
@@ -14,6 +16,7 @@ from ..interfaces import ChecksHealth, Health, LLMBackend
 from ..ports import SystemClock
 from ..runtime import RouteTable
 from ..timelimit import TimeLimitExceeded, time_limit
+from .manifest import STORE
 
 PATIENCE_S = 30.0
 """Seconds that a plugin may take for one answer while a run is planned."""
@@ -41,17 +44,28 @@ def answering(catalog: Catalog, kind: str, name: str, *, limit_s: float | None =
     ) from cause
 
 
-def check_arm(arm: Arm, catalog: Catalog, *, real_time: bool) -> None:
+def check_arm(arm: Arm, catalog: Catalog, *, real_time: bool, budgets: BudgetSettings | None = None) -> None:
     """Raises ConfigError for scopes, topologies, teams or backends that cannot work together, and PluginError.
 
     A backend that can say how it is is asked: ModelServerError when it is not well.
     """
+    budgets = budgets or BudgetSettings()
+    if (
+        budgets.run is not None and budgets.run_store is None
+    ):  # it will lie in the run's folder; a scope touches no file
+        budgets = replace(budgets, run_store=Path(STORE))
     scopes = []
-    for name in arm.scopes:
+    for name in budgets.scopes(arm.scopes):
         with answering(catalog, "budget_scope", name):
-            scopes.append(catalog.make("budget_scope", name))
-    Guard(Ledger(), scopes, clock=SystemClock())
+            scopes.append(catalog.make("budget_scope", name, **budgets.options(name)))
+    Guard(Ledger(), scopes, safety=budgets.margin, clock=SystemClock())
     _check_routes(arm, catalog)
+    for name in arm.interceptors:
+        with answering(catalog, "interceptor", name):
+            catalog.make("interceptor", name)
+    for name in arm.tools:
+        with answering(catalog, "tool", name):
+            catalog.make("tool", name)
     for name in sorted(set(arm.backends.values())):
         with answering(catalog, "llm_backend", name):
             backend: LLMBackend = catalog.make("llm_backend", name, **arm.backend_options)
@@ -62,10 +76,8 @@ def check_arm(arm: Arm, catalog: Catalog, *, real_time: bool) -> None:
             with answering(catalog, "llm_backend", name):
                 health = asyncio.run(_health(backend))
             if not health.ok:
-                raise ModelServerError(
-                    f"backend {name}: {health.detail}",
-                    "start it, or correct its address, its key or the model's name; nothing was run",
-                )
+                remedy = health.remedy or "start it, or correct its address, its key or the model's name"
+                raise ModelServerError(f"backend {name}: {health.detail}", f"{remedy}; nothing was run")
 
 
 async def _health(backend: LLMBackend) -> Health:

@@ -90,6 +90,18 @@ def claim(path: Path) -> tuple[FolderLock, bool]:
     return lock, made
 
 
+def require_free(path: Path) -> None:
+    """Look whether a new run can be made at ``path``, before the work of planning it: nothing is made or locked.
+
+    Raises RunFolderError when it is no folder, when anything but a lock file is in it, or when it cannot be read.
+    """
+    try:
+        if path.exists():
+            _require_empty(path)
+    except OSError as error:
+        raise RunFolderError(f"cannot make {path}: {error.strerror}", "choose another --out") from error
+
+
 def _require_empty(path: Path) -> None:
     names = sorted(entry.name for entry in path.iterdir() if not _is_lock(entry))
     if names:

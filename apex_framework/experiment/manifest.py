@@ -10,8 +10,10 @@ from ..ports import Files
 
 DONE = "DONE"
 """Name of the manifest; its presence says that the run is complete."""
-_FREE = ("report", "export")
-"""Folders that are not part of it: one is made again from the rest, one is the exporters' own."""
+STORE = "budget.sqlite3"
+"""The books of the run's own ceiling."""
+_FREE = ("report", "export", STORE, f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal")
+"""What is no part of it: made again from the rest, the exporters' own, and books that go on when failed episodes are run again."""
 
 
 def write_manifest(folder: Path, files: Files) -> None:

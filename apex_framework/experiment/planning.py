@@ -8,18 +8,20 @@ from typing import Any
 
 from .. import __version__
 from ..analysis import checkpoint_digest
+from ..budget import BudgetSettings
+from ..budget.settings import SMALLEST_BUDGET
 from ..catalog import Catalog
 from ..episode.arm import Arm
+from ..episode.budgeting import settings_of
+from ..episode.confining import confined
 from ..episode.workshop import make_suite
 from ..errors import BudgetTooSmallError, ConfigError
 from ..interfaces import EpisodeContext, LLMBackend, Trainable
 from ..plugins import Plugins
+from .allowance import Allowance
 from .arms import check_names
 from .foresight import answering, check_arm
 from .plan import UNTRAINED, Plan, choose_tasks
-
-SMALLEST_BUDGET = 200
-"""Tokens below which no role's shortest prompt and answer can be paid."""
 
 
 def make_plan(
@@ -33,12 +35,16 @@ def make_plan(
     seed: int = 0,
     real_time: bool = False,
     settings: Mapping[str, Any] | None = None,
+    budgets: BudgetSettings | None = None,
 ) -> Plan:
     """Check every name, make the suite's tasks, and write down all that decides the result.
 
-    Raises UnknownNameError, MissingExtraError, ConfigError, BudgetTooSmallError, SuiteError, PluginError.
+    ``budgets`` are the ceilings in force, where they are not those of ``settings``. Raises UnknownNameError,
+    MissingExtraError, ConfigError, BudgetTooSmallError, BudgetStoreError, GlobalBudgetSpentError, SuiteError, SandboxError,
+    PluginError.
     """
     catalog = plugins.catalog
+    budgets = settings_of(settings or {}) if budgets is None else budgets
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds}: at least one is needed")
     if split not in ("train", "dev", "test"):
@@ -50,11 +56,20 @@ def make_plan(
             raise BudgetTooSmallError(
                 f"{arm.budget} tokens cannot pay for one call", f"give at least --budget {SMALLEST_BUDGET}"
             )
-        check_arm(arm, catalog, real_time=real_time)
+        check_arm(arm, catalog, real_time=real_time, budgets=budgets)
+    for name, tokens in (("run", budgets.run), ("day", budgets.day)):
+        if tokens is not None and tokens < SMALLEST_BUDGET:
+            raise BudgetTooSmallError(
+                f"{tokens} tokens of the {name} cannot pay for one call",
+                f"give at least --{name}-budget {SMALLEST_BUDGET}",
+            )
+    Allowance(catalog, arms, budgets).check()
     policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
     with answering(catalog, "suite", suite):
         made = make_suite(catalog, suite, limit)
-    tasks = choose_tasks(made.tasks(split), limit)
+    every = made.tasks(split)
+    tasks = choose_tasks(every, limit)
+    settings = confined(settings or {}, arms, every, catalog)
     return Plan(
         suite=suite,
         split=split,
@@ -66,13 +81,13 @@ def make_plan(
         seed=seed,
         level=evidence_level(arms, catalog),
         real_time=real_time,
-        settings=dict(settings or {}),
+        settings=settings,
         policies=policies,
         versions=versions(plugins),
     )
 
 
-def replan(plan: Plan, plugins: Plugins) -> Plan:
+def replan(plan: Plan, plugins: Plugins, budgets: BudgetSettings | None = None) -> Plan:
     """The same run, planned again with what is installed now: equal when it can be resumed."""
     return make_plan(
         plugins,
@@ -84,6 +99,7 @@ def replan(plan: Plan, plugins: Plugins) -> Plan:
         seed=plan.seed,
         real_time=plan.real_time,
         settings=plan.settings,
+        budgets=budgets,
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..budget.settings import merged
 from ..errors import RunFolderError
 from ..plugins import Plugins
+from .allowance import budgets_of
 from .artifacts import RunFolder, read_plan, read_run
+from .identities import identify, require_same_models
 from .manifest import DONE
 from .plan import Plan
 from .planning import replan
@@ -23,12 +26,31 @@ def latest_unfinished(root: Path = RUNS) -> Path:
     return max(found, key=lambda path: (str(read_run(path).get("created", "")), path.name))
 
 
-def reopen_same(path: Path, plugins: Plugins, asked: Plan | None = None, *, retry_failed: bool = False) -> RunFolder:
+def reopen_same(
+    path: Path,
+    plugins: Plugins,
+    asked: Plan | None = None,
+    *,
+    retry_failed: bool = False,
+    run_budget: int | None = None,
+    day_budget: int | None = None,
+) -> RunFolder:
     """Open an unfinished run to go on with it; with ``retry_failed`` also episodes that failed for infrastructure.
 
-    Raises PlanChangedError when ``asked`` (a command given again), the suite, the policies or the versions differ
-    from what the run was begun with; RunFolderError, ArtifactError.
+    ``run_budget`` and ``day_budget`` raise its ceilings from now on; the plan stays what it was. Raises
+    PlanChangedError when ``asked`` (a command given again), the suite, the policies, the versions or the models differ
+    from what the run was begun with; ConfigError for ceilings that it has not, or that would be lower; RunFolderError,
+    ArtifactError, BudgetStoreError, GlobalBudgetSpentError.
     """
     written = read_plan(path)
-    written.require_same(replan(written, plugins) if asked is None else asked)
-    return RunFolder.reopen(path, retry_failed=retry_failed)
+    budgets = merged(budgets_of(path, written), run=run_budget, day=day_budget)
+    written.require_same(replan(written, plugins, budgets) if asked is None else asked)
+    require_same_models(read_run(path).get("models"), lambda: identify(written.arms, plugins.catalog))
+    folder = RunFolder.reopen(path, retry_failed=retry_failed)
+    if raised := {name: n for name, n in (("run", run_budget), ("day", day_budget)) if n is not None}:
+        try:
+            folder.note_raised(**raised)
+        except BaseException:
+            folder.close()
+            raise
+    return folder

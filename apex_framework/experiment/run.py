@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..errors import BudgetTooSmallError
+from ..errors import ApexError, BudgetTooSmallError
 from ..events import EpisodeFinished, EpisodeStarted, Event, RunFinished
 from ..interfaces import EpisodeJob, EpisodeResult, Executor
 from ..telemetry.meters import event_of
+from .allowance import Allowance, Spent
 from .artifacts import RunFolder
 from .interruption import Interruption
 from .lines import key_of
@@ -29,6 +30,10 @@ class RunOutcome:
     """Finished episodes that could not be run."""
     signal: int = 0
     """The signal that interrupted it, 0 if none did."""
+    spent: Spent | None = None
+    """The shared budget that stopped it, None if none did."""
+    cut: int = 0
+    """Episodes that it cut short; they will be run again."""
 
     @property
     def complete(self) -> bool:
@@ -37,8 +42,10 @@ class RunOutcome:
 
     @property
     def exit_status(self) -> int:
-        """0, 4 (infrastructure) or 128 + signal."""
+        """0, 4 (infrastructure), 6 (the global budget is spent) or 128 + signal."""
         if not self.complete:
+            if self.spent is not None and not self.signal:
+                return 6
             return 128 + (self.signal or 2)
         return 4 if self.infrastructure else 0
 
@@ -56,8 +63,11 @@ class Runner:
         notify: Callable[[Event], None] = lambda event: None,
         on_interrupt: Callable[[], None] = lambda: None,
         on_result: Callable[[EpisodeResult], None] = lambda result: None,
+        allowance: Allowance | None = None,
     ) -> None:
-        """``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode.
+        """``allowance`` is asked before every episode; when it is spent, what is in flight ends and the run stops.
+
+        ``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode.
 
         ``on_result`` gets each result once it is durable.
         """
@@ -69,11 +79,15 @@ class Runner:
         self._notify = notify
         self._on_interrupt = on_interrupt
         self._on_result = on_result
+        self._allowance = allowance
+        self._stop: Spent | ApexError | None = None
+        self._cut: list[Mapping[str, str]] = []
 
     def run(self) -> RunOutcome:
         """Run what is not finished yet, then close the folder's books if all is there.
 
-        Raises BudgetTooSmallError when an arm's budget pays for no call at all, RunFolderError when the disk fails.
+        Raises BudgetTooSmallError when an arm's budget pays for no call at all, RunFolderError when the disk fails,
+        BudgetStoreError when a shared ceiling cannot be reached; then what is in flight is finished first.
         """
         plan = self._folder.plan
         with Interruption(self._on_interrupt) as interruption:
@@ -90,12 +104,16 @@ class Runner:
                 )  # executors may return any iterator; generators stop their workers
                 if close is not None:
                     close()
+        if isinstance(self._stop, ApexError):
+            raise self._stop
         records = self._folder.records.values()
         outcome = RunOutcome(
             finished=len(records),
             planned=plan.size,
             infrastructure=sum(record.get("status") == "infrastructure" for record in records),
             signal=interruption.signal,
+            spent=self._stop,
+            cut=len(self._cut),
         )
         if outcome.complete:
             self._folder.finish()
@@ -108,17 +126,31 @@ class Runner:
             arm = str(job.arm["name"])
             if (arm, job.task_id, job.seed) in self._folder.records:
                 continue
-            if interruption.signal:
+            if interruption.signal or self._stopped():
                 return
             self._notify(
                 EpisodeStarted(_episode_id(job.arm["name"], job.task_id, job.seed), arm, job.task_id, job.seed)
             )
-            yield job
+            yield job if self._allowance is None else self._allowance.equip(job)
+
+    def _stopped(self) -> bool:
+        """Whether a shared ceiling pays for nothing more, has just cut an episode short, or cannot be reached."""
+        if self._stop is None and self._allowance is not None:
+            try:
+                self._stop = self._allowance.spent() or (self._allowance.cut(self._cut[-1]) if self._cut else None)
+            except ApexError as error:
+                self._stop = error
+        return self._stop is not None
 
     def _take(self, result: EpisodeResult) -> None:
         task = self._tasks.get(str(result.record["task_id"]))
         if task is not None and not result.record.get("cluster"):  # a failed worker knows no more than its job
             result = replace(result, record={**result.record, "cluster": task.cluster, "family": task.family})
+        if denied_by := result.record.get("denied_by"):
+            self._folder.set_aside(result.record)
+            self._cut.append(denied_by)
+            self._stopped()
+            return
         self._folder.add(result)
         episode = _episode_id(*key_of(result.record))
         for event in _events(result, episode):

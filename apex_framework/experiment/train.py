@@ -16,7 +16,8 @@ from typing import Any
 from ..analysis import write_checkpoint
 from ..catalog import Catalog
 from ..episode.arm import Arm
-from ..errors import ConfigError, RuntimeFault
+from ..episode.budgeting import TOO_LITTLE
+from ..errors import BudgetStoreError, ConfigError, GlobalBudgetSpentError, RuntimeFault
 from ..interfaces import (
     Checkpoint,
     Controller,
@@ -103,7 +104,11 @@ class Trainer:
         return self._state.save()
 
     def rounds(self) -> Iterator[Round]:
-        """Train, one round per item. Raises RuntimeFault when no episode of a round could be run."""
+        """Train, one round per item. Raises RuntimeFault when no episode of a round could be run.
+
+        And GlobalBudgetSpentError when a ceiling that episodes share cut one short, for such an episode teaches nothing;
+        BudgetStoreError when it did because it could not be asked.
+        """
         with tempfile.TemporaryDirectory(prefix="apex-train-") as folder, contextlib.ExitStack() as stack:
             if isinstance(self._executor, contextlib.AbstractContextManager):
                 stack.enter_context(self._executor)
@@ -138,6 +143,9 @@ class Trainer:
         return EpisodeJob(index, arm.to_json(), task, seed, {**t.run, "explore": True, "transitions": True})
 
     def _learn(self, number: int, results: Sequence[EpisodeResult]) -> Round:
+        for result in results:
+            if denied_by := result.record.get("denied_by"):
+                raise _cut_short(denied_by, number)
         infrastructure = [r for r in results if r.record["status"] == "infrastructure"]
         if len(infrastructure) == len(results):
             raise RuntimeFault(f"no episode of round {number} could be run: {infrastructure[0].record['reason']}")
@@ -171,3 +179,19 @@ class Trainer:
     def _context(self, episode: str, seed: int) -> EpisodeContext:
         arm = self._training.arm
         return EpisodeContext(episode, seed, arm.topologies, arm.budget, arm.dwell, frozen=False)
+
+
+def _cut_short(denied_by: Mapping[str, str], number: int) -> GlobalBudgetSpentError | BudgetStoreError:
+    """Why an episode of a round was cut short, by scope -> reason."""
+    for name, reason in denied_by.items():
+        if reason != TOO_LITTLE:
+            word = reason.removeprefix("policy:")
+            return BudgetStoreError(
+                f"the budget of the {name} could not be asked ({word}) in round {number}",
+                "see the log; nothing was written",
+                reason=word,
+            )
+    return GlobalBudgetSpentError(
+        f"the global budget is spent: the ceiling of the {' and '.join(denied_by)} cut an episode of round {number} short",
+        "raise it, or train when it opens again; nothing was written",
+    )

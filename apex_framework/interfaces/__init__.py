@@ -1,6 +1,6 @@
 """What a plugin implements: per file one Protocol of at most five methods, with its frozen dataclasses."""
 
-from .budget import MOST_TOKENS, BudgetScope, CallTags, Denied, Limits, Refills, Tranche, ceiling
+from .budget import MOST_TOKENS, BudgetScope, CallTags, Denied, Limits, Refills, Room, TellsRoom, Tranche, ceiling
 from .controller import (
     STAY,
     Checkpoint,
@@ -12,9 +12,10 @@ from .controller import (
     Trainable,
     Transition,
 )
+from .examining import Examines, Finding, Grade, Needs
 from .executor import EpisodeJob, EpisodeResult, Executor, infrastructure_failure
 from .exporter import Exporter, MetricSample, OpensInRun, TakesMetrics, WritesFiles
-from .interceptor import Intercepted, Interceptor, Point
+from .interceptor import Intercepted, Interceptor, PlanKey, Point
 from .lane import Lane, LaneDiscipline
 from .llm import (
     ChecksHealth,
@@ -24,15 +25,19 @@ from .llm import (
     CountsTokens,
     Health,
     Identifies,
+    ListsLoaded,
     LLMBackend,
     LLMCapabilities,
     LLMRequest,
     LLMResult,
     LLMStatus,
+    LoadedModel,
     LoadsTokenizer,
     ModelIdentity,
     Streams,
+    TellsEvents,
     Tokenizer,
+    Unloads,
     Warms,
 )
 from .message import BROADCAST, MAX_PAYLOAD_BYTES, AgentID, DeadReason, Epoch, Message, MessagePriority, RouteResult
@@ -45,7 +50,7 @@ from .team import Agent, AgentContext, Brief, Pings, Snapshots, Team
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .topology import Member, Roster, Routes, Topology
 from .transport import Carrier, Codec, Inheritable, Transport
-from .workspace import Diffs, RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
+from .workspace import Diffs, HasGit, RunsTests, TestOutcome, TestReport, Workspace, WorkspaceProvider
 
 __all__ = [
     "BROADCAST",
@@ -79,8 +84,12 @@ __all__ = [
     "EpisodeJob",
     "EpisodeResult",
     "Epoch",
+    "Examines",
     "Executor",
     "Exporter",
+    "Finding",
+    "Grade",
+    "HasGit",
     "Health",
     "Identifies",
     "Inheritable",
@@ -95,6 +104,8 @@ __all__ = [
     "LaneDiscipline",
     "Level",
     "Limits",
+    "ListsLoaded",
+    "LoadedModel",
     "LoadsTokenizer",
     "Member",
     "Message",
@@ -102,14 +113,17 @@ __all__ = [
     "MetricSample",
     "ModelCall",
     "ModelIdentity",
+    "Needs",
     "Observation",
     "OpensInRun",
     "Outcome",
     "Pings",
+    "PlanKey",
     "Point",
     "Policy",
     "Refills",
     "Report",
+    "Room",
     "Roster",
     "RouteResult",
     "Routes",
@@ -124,6 +138,8 @@ __all__ = [
     "Task",
     "TaskSuite",
     "Team",
+    "TellsEvents",
+    "TellsRoom",
     "TestOutcome",
     "TestReport",
     "Tokenizer",
@@ -136,6 +152,7 @@ __all__ = [
     "Tranche",
     "Transition",
     "Transport",
+    "Unloads",
     "Verdict",
     "Warms",
     "Workspace",

@@ -103,6 +103,23 @@ class Refills(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What is free of a shared ceiling now. ``reopens`` says when there is more by itself; empty: never."""
+
+    tokens: int
+    reopens: str = ""
+
+
+@runtime_checkable
+class TellsRoom(Protocol):
+    """Optional ability of a scope that refills: say what is free, and lease nothing."""
+
+    def room(self, key: str) -> Room:
+        """What nobody has leased or spent. May block, for seconds at most. Raises ApexError when it cannot be known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Denied:
     """The answer to a call that the budget refuses: an answer, not an error."""
 

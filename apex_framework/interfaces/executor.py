@@ -40,6 +40,8 @@ class EpisodeResult:
     """The episode's metrics, as lines."""
     latency: tuple[Mapping[str, Any], ...] = ()
     """Where time went: messages (sampled), decisions, switches."""
+    ops: tuple[Mapping[str, Any], ...] = ()
+    """One row per tool call, refused ones included."""
 
 
 def infrastructure_failure(job: EpisodeJob, reason: str) -> EpisodeResult:
@@ -58,6 +60,7 @@ def infrastructure_failure(job: EpisodeJob, reason: str) -> EpisodeResult:
         "visible_passed": False,
         "overfit": False,
         "calls": 0,
+        "failed_calls": 0,
         "message_tokens": 0,
         "cluster": "",
         "family": "",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from ..events import Event
+from ..events import Event
 
 
 class Point(StrEnum):
@@ -18,6 +22,18 @@ class Point(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PlanKey:
+    """What a plan is for, made by the kernel: an interceptor sees no other part of a task."""
+
+    repo_id: str
+    """The task's repository; where it has none, its cluster."""
+    issue_cluster: str
+    """Bucket of the issue, made of its text alone."""
+    phase: str
+    """Phase of the episode when the key was made: planning, implementation or debug."""
+
+
+@dataclass(frozen=True, slots=True)
 class Intercepted:
     """What passes a point: ``subject`` is a Message, LLMRequest or ToolCall."""
 
@@ -26,6 +42,12 @@ class Intercepted:
     agent_id: str
     role: str
     episode_id: str
+    purpose: str = ""
+    """What a model call is for, as the agent said; empty at other points."""
+    plan: PlanKey | None = None
+    """At a model call of an episode: what a plan for it would be filed under."""
+    tell: Callable[[Event], None] | None = field(default=None, compare=False, repr=False)
+    """Takes events into the episode's records and metrics; None where nobody keeps any."""
 
 
 @runtime_checkable

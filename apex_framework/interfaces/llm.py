@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from ..events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class LLMCapabilities:
     """Honours temperature 0 and the seed, so that an answer repeats but for what batching and hardware change."""
     exact_counts: bool = True
     """False when ``count_tokens`` only estimates, because the model's tokenizer is not at hand."""
+    keeps_max_tokens: bool = False
+    """Never generates more than ``max_tokens``: answers need not be cut by their text, which a tokenizer may split into more."""
 
     @property
     def determinism(self) -> str:
@@ -132,6 +137,10 @@ class Health:
     ok: bool
     detail: str = ""
     version: str = ""
+    failure: str = ""
+    """The ``Failure`` that a call would end with, where it is known."""
+    remedy: str = ""
+    """What to do about it, in a line, where that is known."""
 
 
 @runtime_checkable
@@ -197,6 +206,44 @@ class Tokenizer(Protocol):
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
+        ...
+
+
+@runtime_checkable
+class Unloads(Protocol):
+    """Optional ability: give a model's memory free and stay usable."""
+
+    async def unload(self) -> None:
+        """Afterwards the model is not in memory, and the next call loads it again.
+
+        A call under way ends first, or fails as UNLOADED: never without a word. Raises BackendError.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in a server's memory, and how many bytes it holds; 0 where that is not told."""
+
+    name: str
+    size: int = 0
+
+
+@runtime_checkable
+class ListsLoaded(Protocol):
+    """Optional ability of a server of several models: say which are in memory."""
+
+    async def loaded(self) -> Sequence[LoadedModel]:
+        """The least recently used first, where the server tells. Raises BackendError."""
+        ...
+
+
+@runtime_checkable
+class TellsEvents(Protocol):
+    """Optional ability: something happens in it beside calls, for the record."""
+
+    def drain_events(self) -> Sequence[Event]:
+        """What happened since it was last asked, the oldest first; at once, from any thread."""
         ...
 
 

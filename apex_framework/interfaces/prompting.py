@@ -235,7 +235,8 @@ def apply_edit(source: str, edit: Edit) -> str:
     """The source with one edit applied. Raises GrammarError when the search text is not there."""
     lines = source.split("\n")
     wanted = edit.search.split("\n")
-    places = [i for i in range(len(lines) - len(wanted) + 1) if lines[i : i + len(wanted)] == wanted]
+    starts = (i for i in range(len(lines) - len(wanted) + 1) if lines[i] == wanted[0])
+    places = [i for i in starts if lines[i : i + len(wanted)] == wanted]
     if not places:
         raise GrammarError(f"the search text does not occur in {edit.path}")
     at = min(places, key=lambda i: (abs(i + 1 - edit.line), i))

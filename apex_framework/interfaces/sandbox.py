@@ -28,6 +28,11 @@ class Confinement:
     processes: int = 256
     file_size: int = 64 * 1024**2
     network: bool = False
+    writable: tuple[Path, ...] = ()
+    """Folders besides ``root`` that may be written to."""
+    readable: tuple[Path, ...] = ()
+    """Folders besides ``root``, ``writable`` and what programs need (interpreters, libraries) that may be read."""
+    open_files: int = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class SandboxStatus:
 
     level: Level
     lacks: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    """Names of the probes (attempts to get out) that were stopped."""
 
 
 @runtime_checkable

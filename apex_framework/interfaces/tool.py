@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from .workspace import Workspace
@@ -20,20 +20,33 @@ class ToolSpec:
     destructive: bool = False
     idempotent: bool = False
     """True when the same call, made twice, has the effect of one: a durable session may then repeat it."""
+    outward: bool = False
+    """True when its effect leaves the workspace (another program's state, the network): it is on disk before it is made."""
+    scopes: frozenset[str] = frozenset()
+    """What a capability must hold besides the tool's name, e.g. ``network``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """What a caller may do: tools by name and the workspace they act on. It can only be narrowed."""
+    """What a caller may do: tools by name, the workspace they act on, scopes, and the epoch it was given in.
+
+    It can only be narrowed.
+    """
 
     workspace: Workspace
     tools: frozenset[str]
     agent_id: str = ""
     role: str = ""
+    scopes: frozenset[str] = frozenset()
+    epoch: int = 0
 
-    def narrowed(self, tools: frozenset[str]) -> Capability:
-        """The same capability with fewer tools; asking for more gives no more."""
-        return Capability(self.workspace, self.tools & tools, self.agent_id, self.role)
+    def narrowed(self, tools: frozenset[str] | None = None, scopes: frozenset[str] | None = None) -> Capability:
+        """The same capability with fewer tools and scopes; asking for more gives no more, None leaves as it is."""
+        return replace(
+            self,
+            tools=self.tools if tools is None else self.tools & tools,
+            scopes=self.scopes if scopes is None else self.scopes & scopes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class ToolCall:
     deadline_s: float = 120.0
     key: str = ""
     """Names this call in a durable session: whoever sees a key twice sees one call made twice. Empty elsewhere."""
+    progress: Callable[[float, str], None] | None = None
+    """Told how far a long call is: share done in [0, 1] and a few words. Must not block."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,24 @@ class Diffs(Protocol):
 
 
 @runtime_checkable
+class HasGit(Protocol):
+    """Optional ability of a workspace: a repository of the framework's own holds its history.
+
+    The repository lies outside the workspace; HEAD is the branch that is worked on.
+    """
+
+    @property
+    def git_dir(self) -> Path:
+        """The bare repository (see ``apex_framework.git``)."""
+        ...
+
+    @property
+    def base_commit(self) -> str:
+        """The commit that the workspace was made from."""
+        ...
+
+
+@runtime_checkable
 class WorkspaceProvider(Protocol):
     """Makes workspaces out of tasks."""
 

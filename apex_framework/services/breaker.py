@@ -107,11 +107,19 @@ class Breaker:
 
 
 class Breakers:
-    """One breaker for each backend."""
+    """One breaker for each backend.
+
+    It may be used from one event loop after another, where their clocks go on as one: the machine's do, virtual ones do not.
+    """
 
     def __init__(self, settings: BreakerSettings | None = None) -> None:
         self._settings = settings or BreakerSettings()
         self._each: dict[int, tuple[LLMBackend, Breaker]] = {}
+
+    @property
+    def opened(self) -> int:
+        """How often all of them together opened."""
+        return sum(breaker.opened for _, breaker in self._each.values())
 
     def of(self, backend: LLMBackend) -> Breaker:
         """The same one for the same object."""

@@ -205,7 +205,8 @@ class Call:
         self.in_flight = True
         staged = bool(self.desk.stages) and not capabilities.deterministic
         if (staged or self.sink is not None) and isinstance(backend, Streams):
-            self.reader = Reader(self.request, self.desk.stages, *self.desk.pool.counter(backend), self.sink)
+            counter, kept = self.desk.pool.counter(backend), capabilities.keeps_max_tokens
+            self.reader = Reader(self.request, self.desk.stages, *counter, self.sink, kept)
             result = await self.reader.read(backend, limit)
             self.answered = True
             return result
@@ -333,7 +334,10 @@ def late(seconds: float | None) -> LLMResult:
 def failed(error: BaseException) -> LLMResult:
     """A failed call, for the agent that asked."""
     known = isinstance(error, ApexError)
-    _log.warning("model call failed: %s", error, exc_info=None if known else error)
+    if known:
+        _log.info("model call failed: %s", error)
+    else:
+        _log.warning("model call failed: %s", error, exc_info=error)
     kind = error.kind if isinstance(error, BackendError) else Failure.UNKNOWN
     late = kind in (Failure.FIRST_TOKEN_TIMEOUT, Failure.IDLE_TIMEOUT, Failure.TOTAL_TIMEOUT)
     status = LLMStatus.TIMEOUT if late else LLMStatus.ERROR

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from ..budget import Durations, Grant, Guard, Ledger
 from ..errors import ConfigError
-from ..events import BackendWarmed, CallDenied, Event
+from ..events import BackendWarmed, CallDenied, CallSettled, Event
 from ..interfaces.budget import CallTags, Denied
-from ..interfaces.interceptor import Intercepted, Interceptor, Point
+from ..interfaces.interceptor import Intercepted, Interceptor, PlanKey, Point
 from ..interfaces.llm import LLMBackend, LLMRequest, LLMResult
 from ..interfaces.policy import ModelCall, Policy
 from ..ports import Clock, Ids
 from .advice import chain, denial
+from .answered import unasked
 from .breaker import Breakers
 from .call import Call, CallStats, Desk, Handle, failed, late, stopped
 from .streaming import Sink, Stages, Stream
@@ -40,7 +41,8 @@ class LLMService:
     A reservation is kept alive while its call is. With ``free_messages`` the part of a prompt that came from
     other agents is neither reserved nor charged. The declared latency of a deterministic backend passes on
     the event loop's clock. With a ``machine`` clock, events tell how long counting tokens took. With ``durations``, what
-    they estimate of a call's time is reserved, and not its deadline. Raises ConfigError for an empty mapping of backends.
+    they estimate of a call's time is reserved, and not its deadline. ``plan_key`` is asked at a call for what interceptors may file
+    a plan under. Raises ConfigError for an empty mapping of backends.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class LLMService:
         breakers: Breakers | None = None,
         tokenizers: TokenizerPool | None = None,
         durations: Durations | None = None,
+        plan_key: Callable[[], PlanKey] | None = None,
     ) -> None:
         if not backends:
             raise ConfigError("no backend for any role")
@@ -71,6 +74,7 @@ class LLMService:
         self._guard = guard
         self._policies = tuple(policies)
         self._interceptors = tuple(interceptors)
+        self._plan_key = plan_key
         self.stats = CallStats()
         """What happened so far, in plain numbers."""
         self.tokenizers = tokenizers or TokenizerPool(clock=machine)
@@ -221,12 +225,22 @@ class LLMService:
     ) -> LLMAnswer:
         handle = self._handles[request.request_id]
 
+        asked = False
+
         async def work(passing: Intercepted) -> LLMAnswer:
+            nonlocal asked
+            asked = True
             return await self._admit(handle, tags, purpose, backend, passing.subject, heard, least, sink)
 
-        passing = Intercepted(Point.MODEL_CALL, request, tags.agent_id, tags.role, tags.episode_id)
         try:
+            key = self._plan_key() if self._plan_key is not None and self._interceptors else None
+            who = (tags.agent_id, tags.role, tags.episode_id, purpose)
+            passing = Intercepted(Point.MODEL_CALL, request, *who, key, self._desk.on_event)
             answer: object = await chain(self._interceptors, passing, work)
+            if isinstance(answer, LLMResult) and not asked:
+                self._desk.on_event(unasked(self.tokenizers, backend, request, tags, purpose, answer))
+                if sink is not None and answer.text:
+                    sink(answer.text)
         except Exception as error:  # noqa: BLE001 - a plugin's edge: an agent sees a failed call, never an exception
             return failed(error)
         finally:
@@ -250,10 +264,12 @@ class LLMService:
         try:
             async with asyncio.timeout_at(ends) as handle.limit:
                 counted = await self.tokenizers.count(backend, request, heard)
-        except TimeoutError:
-            if handle.limit is None or not handle.limit.expired():
-                raise
-            return stopped() if handle.stopped else late(self._desk.deadline_s)
+        except Exception as error:  # noqa: BLE001 - a plugin's edge: a backend that cannot count is a failed call
+            if not isinstance(error, TimeoutError) or handle.limit is None or not handle.limit.expired():
+                answer = failed(error)
+            else:
+                answer = stopped() if handle.stopped else late(self._desk.deadline_s)
+            return self._uncounted(tags, purpose, answer)
         finally:
             handle.limit = None
         free = counted.heard if self._desk.free_messages else 0
@@ -284,6 +300,16 @@ class LLMService:
         return await self._guard.admit(
             tags, counted.admitted - free, limit_ms, max_tokens=request.max_tokens, margin=counted.margin
         )
+
+    def _uncounted(self, tags: CallTags, purpose: str, answer: LLMResult) -> LLMResult:
+        """A call that ended before anything was reserved for it."""
+        self._desk.stats.calls += 1
+        self._desk.stats.failures[answer.failure] += 1
+        status, failure = str(answer.status), str(answer.failure)
+        self._desk.on_event(
+            CallSettled(tags.episode_id, tags.agent_id, tags.role, purpose, status, 0, 0, 0, failure=failure)
+        )
+        return answer
 
     def _denied(self, tags: CallTags, purpose: str, denied: Denied) -> Denied:
         self._desk.on_event(

@@ -45,6 +45,8 @@ class Reader:
     count: Count
     exact: bool
     sink: Sink | None = None
+    kept: bool = False
+    """The model keeps to max_tokens by itself."""
     text: str = ""
     cut: bool = False
     """The model did not stop at max_tokens, so we did."""
@@ -111,7 +113,7 @@ class Reader:
         self._spent += self.count(piece)  # pieces apart are hardly ever fewer tokens than together
         if self._spent > most:
             self._spent = self.count(self.text)
-        if self._spent > most:
+        if self._spent > most and not self.kept:
             self.cut = True
             return LLMResult(kept, -1, -1, LLMStatus.LENGTH)
         if self.sink is not None:

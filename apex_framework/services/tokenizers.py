@@ -20,9 +20,10 @@ from ..interfaces.llm import (
     LoadsTokenizer,
     Tokenizer,
 )
-from ..ports import Clock, Effects, RealEffects
+from ..ports import Clock, Effects
 from .bounded import bounded
 from .calibration import Calibration
+from .loading import InThread, Loading, OnLoop
 from .usage import Count
 
 _log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class _Entry:
 
     stats: TokenizerStats
     tokenizer: Tokenizer | None = None
-    loading: asyncio.Task[None] | None = None
+    loading: Loading[Tokenizer] | None = None
     rests_until: dict[str, float] = field(default_factory=dict)
     calibrations: dict[bool, Calibration] = field(
         default_factory=lambda: {exact: Calibration(exact) for exact in (True, False)}
@@ -89,6 +90,9 @@ class TokenizerPool:
     here (``LoadsTokenizer``), the server's count (``CountsTokens``), the backend's estimate, calibrated by what
     models report. Loading is waited for at most ``load_s``, the server ``count_s``; then, and after a failure, the next
     in order serves. ``clock`` tells how long counting takes; without one nobody measures.
+
+    It may be used from one event loop after another, as each episode has one: a tokenizer is loaded in a thread that belongs
+    to none of them. Not from several at once. In virtual time ``effects`` load, on the loop, and the pool is that loop's.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class TokenizerPool:
         count_s: float = 1.0,
     ) -> None:
         self._most = max(1, most)
-        self._effects = effects or RealEffects()
+        self._effects = effects
         self._clock = clock
         self._load_s, self._count_s = load_s, count_s
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -161,16 +165,14 @@ class TokenizerPool:
         entry = self._entry(backend)
         if backend.capabilities.exact_counts or not isinstance(backend, LoadsTokenizer) or entry.tokenizer is not None:
             return
-        await asyncio.wait({self._loading(backend, entry)})
+        await self._load(backend, entry, None)
 
     async def close(self) -> None:
         """Wait for no tokenizer any more, and forget all of them."""
         loading = [entry.loading for entry in self._entries.values() if entry.loading is not None]
         self._entries.clear()
-        for task in loading:
-            task.cancel()
-        if loading:
-            await asyncio.wait(loading)
+        for each in loading:
+            await each.leave()
 
     # --- how a backend without exact counts is counted ------------------------------------------
 
@@ -190,25 +192,28 @@ class TokenizerPool:
 
     async def _tokenizer(self, backend: LLMBackend, entry: _Entry) -> Tokenizer | None:
         if entry.tokenizer is None and isinstance(backend, LoadsTokenizer) and not self._resting(entry, LOADED):
-            await asyncio.wait({self._loading(backend, entry)}, timeout=self._load_s)
+            await self._load(backend, entry, self._load_s)
         return entry.tokenizer
 
-    def _loading(self, backend: LLMBackend, entry: _Entry) -> asyncio.Task[None]:
-        if entry.loading is None:  # a task, for those who wait for it come and go; ``close`` ends it
-            entry.loading = asyncio.get_running_loop().create_task(self._load(backend, entry))
-        return entry.loading
-
-    async def _load(self, backend: LLMBackend, entry: _Entry) -> None:
+    async def _load(self, backend: LLMBackend, entry: _Entry, most_s: float | None) -> None:
+        """Wait for what is being loaded, which goes on when nobody waits any more."""
         assert isinstance(backend, LoadsTokenizer)
-        try:
-            entry.tokenizer = await self._effects.run(backend.load_tokenizer, cost=lambda _: 0.0)
+        loading = entry.loading
+        if loading is None:
+            work = backend.load_tokenizer
+            loading = InThread(work, "apex-tokenizer") if self._effects is None else OnLoop(work, self._effects)
+            entry.loading = loading
+        await loading.wait(most_s)
+        if not loading.over or entry.loading is not loading:
+            return
+        entry.loading = None
+        if loading.value is None:
+            self._rest(entry, LOADED, loading.error or BackendError("load_tokenizer gave none"))
+        elif self._entry(backend) is entry:  # the pool was not closed meanwhile
+            entry.tokenizer = loading.value
             entry.stats.loads += 1
             self._entries.move_to_end(backend.capabilities.model_id)
             self._drop()
-        except Exception as error:  # noqa: BLE001 - a plugin's edge: without a tokenizer the next in order counts
-            self._rest(entry, LOADED, error)
-        finally:
-            entry.loading = None
 
     async def _asked(
         self, backend: LLMBackend, entry: _Entry, request: LLMRequest, heard: str

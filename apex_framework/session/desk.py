@@ -20,6 +20,12 @@ class Desk:
         self._calls = 0
         self.finished = ""
         """Why this agent has finished; empty while it has not."""
+        self.epoch: int | None = None
+        """The epoch in which the handling ended; None while it lasts.
+
+        Switches do not wait for handlers, so a handler at work is of the epoch in force, whichever it began in. Who
+        keeps a desk for later keeps it in the epoch that it was left in, and changes nothing in another.
+        """
 
     async def ask(self, prompt: str, *, max_tokens: int, purpose: str = "", heard: str = "") -> LLMResult | Denied:
         self._calls += 1
@@ -30,7 +36,7 @@ class Desk:
         )
 
     async def use(self, tool: str, **arguments: Any) -> ToolResult:
-        return await self._session.use(self._agent, tool, arguments)
+        return await self._session.use(self._agent, tool, arguments, epoch=self.epoch)
 
     async def send(
         self, audience: str, payload: dict[str, Any], *, priority: MessagePriority = MessagePriority.DRAFT
@@ -39,6 +45,11 @@ class Desk:
 
     async def _route(self, message: Message) -> RouteResult:
         return await self._session.route(self._agent, message)
+
+    def leave(self) -> None:
+        """The handling is over."""
+        if self.epoch is None:
+            self.epoch = self._session.router.epoch
 
     def finish(self, reason: str) -> None:
         self.finished = self.finished or reason or "finished"

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PayloadError
+from ..events import EffectInDoubt
 from ..interfaces import Agent, Denied, LLMResult, LLMStatus, Message, RouteResult, ToolResult
-from ..services import E_TIMEOUT, E_TOOL
+from ..services import E_ARG, E_TIMEOUT, E_TOOL
 from .desk import Desk
 from .keeper import Keeper
 from .records import Kind, from_answer, key_of, to_answer
@@ -51,23 +52,30 @@ class DurableDesk(Desk):
         return result
 
     async def use(self, tool: str, **arguments: Any) -> ToolResult:
-        key = self._key("tool", tool, arguments)
+        try:
+            key = self._key("tool", tool, arguments)
+        except (TypeError, ValueError, RecursionError) as error:
+            return _unwritable(tool, error)
         spec = self._session.services.tools.spec(tool)
-        harmless = spec is None or spec.read_only
-        repeatable = harmless or (spec is not None and spec.idempotent)
+        harmless = spec is None or (spec.read_only and not spec.outward)
+        repeatable = harmless or (spec is not None and (spec.idempotent or spec.read_only))
         call = self._known(key)
         if call is not None:
             if call.answer is not None:
                 answer = from_answer(call.answer)
                 assert isinstance(answer, ToolResult)
-                if answer.ok or call.attempt == self._attempt:
+                gone = harmless and self._session.services.tools.is_gone(answer)
+                if not gone and (answer.ok or call.attempt == self._attempt):
                     return answer
             if not repeatable and (call.answer is None or call.answer["error"] in (E_TIMEOUT, E_TOOL, E_IN_DOUBT)):
                 return await self._doubt(key, tool, arguments)
         if not harmless:
-            self._log.write(Kind.CALL, {**self._step, "key": key, "what": tool, "arguments": _plain(arguments)})
+            try:
+                self._log.write(Kind.CALL, {**self._step, "key": key, "what": tool, "arguments": _plain(arguments)})
+            except PayloadError as error:
+                return _unwritable(tool, error)
             await self._log.barrier()
-        result = await self._session.use(self._agent, tool, arguments, key)
+        result = await self._session.use(self._agent, tool, arguments, key, epoch=self.epoch)
         try:
             row = to_answer(result)
         except (TypeError, ValueError) as error:
@@ -85,6 +93,8 @@ class DurableDesk(Desk):
         if doubt not in self._log.state.doubts:
             more = {"doubt": doubt, "fault": f"{agent}: InDoubt: whether {tool} had its effect is not known"}
             self._session.faults.append(more["fault"])
+            if self._session.on_event is not None:
+                self._session.on_event(EffectInDoubt(self._session.episode_id, agent, message, tool, key))
         result = ToolResult(False, error=E_IN_DOUBT, detail=f"{tool} was called before, and its answer is not known")
         await self._answered(key, tool, to_answer(result), wait=True, **more)
         return result
@@ -116,6 +126,11 @@ class DurableDesk(Desk):
     @property
     def _attempt(self) -> int:
         return self._log.state.attempt(self._step["m"], self._step["by"])
+
+
+def _unwritable(tool: str, error: Exception) -> ToolResult:
+    """For arguments that cannot be written down: what cannot be remembered is not done."""
+    return ToolResult(False, error=E_ARG, detail=f"{tool}: its arguments cannot be written down: {str(error)[:200]}")
 
 
 def _plain(arguments: Mapping[str, Any]) -> Any:

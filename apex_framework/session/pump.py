@@ -74,7 +74,7 @@ class Pump:
         """One message; False when this task was let go, and another one has taken its place."""
         error = ""
         desk = self._desk(lease)
-        unit = self._unit(lease)
+        unit = self._unit(lease, desk)
         try:
             await unit.run(self._around_handle(desk, lease.message))
             if unit.expired:
@@ -96,6 +96,7 @@ class Pump:
                 raise  # nothing can be written any more, not even this
             error = self._failed(lease, unit, fault)
         finally:
+            desk.leave()
             self._crew.end(unit)
         if self._keeper is None:
             self._session.told(self._session.counted(desk.finished), self._agent, lease.message, error)
@@ -106,8 +107,9 @@ class Pump:
             return Desk(self._session, self._agent)
         return DurableDesk(self._session, self._agent, self._keeper, lease.message)
 
-    def _unit(self, lease: Lease) -> Unit:
+    def _unit(self, lease: Lease, desk: Desk) -> Unit:
         def let_go(unit: Unit) -> None:
+            desk.leave()
             self._abandon(lease, unit)
 
         session = self._session

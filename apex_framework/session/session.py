@@ -105,6 +105,7 @@ class Session:
         self.crew = Crew(self.fail)
         self._failure: BaseException | None = None
         self._logged: set[str] = set()
+        self.services.tools.epoch = lambda: self.router.epoch
         self.keeper: Keeper | None = None
         self.recovered = self.durable is not None and self.durable.begun
         """Whether there is something to go on with."""
@@ -274,11 +275,12 @@ class Session:
             self._end = SessionEnd(status, reason, self._judged)
             self._over.set()
 
-    async def use(self, agent: Agent, tool: str, arguments: Mapping[str, Any], key: str = "") -> ToolResult:
-        """Call a tool for an agent."""
-        result = await self.services.tools.use(
-            self.capability(agent), tool, arguments, episode_id=self.episode_id, key=key
-        )
+    async def use(
+        self, agent: Agent, tool: str, arguments: Mapping[str, Any], key: str = "", *, epoch: int | None = None
+    ) -> ToolResult:
+        """Call a tool for an agent, in the epoch in force or in the one that its handling of a message ended in."""
+        capability = replace(self.capability(agent), epoch=self.router.epoch if epoch is None else epoch)
+        result = await self.services.tools.use(capability, tool, arguments, episode_id=self.episode_id, key=key)
         if self.on_tool is not None:
             self.on_tool(tool, result)
         return result

@@ -7,6 +7,8 @@ from dataclasses import fields
 from typing import Any, Protocol
 
 from ..events import (
+    BackendWarmed,
+    CallAnswered,
     CallDenied,
     CallSettled,
     DecisionTaken,
@@ -14,6 +16,10 @@ from ..events import (
     Event,
     HealthPinned,
     LoopStalled,
+    MemoryPressure,
+    ModelLoaded,
+    ModelUnloaded,
+    PlanCacheUsed,
     PressureChanged,
     SwitchFinished,
     ToolUsed,
@@ -32,12 +38,18 @@ EVENTS: Mapping[str, Any] = {
         HealthPinned,
         PressureChanged,
         LoopStalled,
+        MemoryPressure,
+        ModelLoaded,
+        ModelUnloaded,
         CallSettled,
         CallDenied,
         ToolUsed,
+        BackendWarmed,
+        CallAnswered,
+        PlanCacheUsed,
     )
 }
-"""Events that artifacts keep as lines and that are measured, by name."""
+"""Events that artifacts keep as lines, by name; all are measured but calls that were not made or that no metric may see."""
 
 
 class EventMeter:
@@ -54,9 +66,13 @@ class EventMeter:
             HealthPinned: self._pin,
             PressureChanged: self._pressure,
             LoopStalled: self._stall,
+            MemoryPressure: self._memory,
+            ModelLoaded: self._loaded,
+            ModelUnloaded: self._unloaded,
             CallSettled: self._call,
             CallDenied: self._denied,
             ToolUsed: self._tool,
+            PlanCacheUsed: self._plan,
             EpisodeFinished: self._episode,
         }
 
@@ -97,10 +113,25 @@ class EventMeter:
     def _stall(self, event: LoopStalled) -> None:
         self.registry.histogram("loop_stall_ms").observe(event.stalled_ms)
 
+    def _memory(self, event: MemoryPressure) -> None:
+        self.registry.counter("memory_pressure_total", level=event.level).inc()
+        self.registry.gauge("memory_free_share").set(event.free_share)
+
+    def _loaded(self, event: ModelLoaded) -> None:
+        self.registry.counter("model_loads_total", model=event.model).inc()
+        self.registry.histogram("model_switch_ms").observe(event.switch_ms)
+        self.registry.histogram("model_wait_ms").observe(event.waited_ms)
+        self.registry.gauge("models_resident").set(event.resident)
+
+    def _unloaded(self, event: ModelUnloaded) -> None:
+        self.registry.counter("model_evictions_total", model=event.model, reason=event.reason).inc()
+
     def _call(self, event: CallSettled) -> None:
         registry, tokens = self.registry, event.tokens_in + event.tokens_out
         registry.counter("calls_total", role=event.role, status=event.status).inc()
         registry.counter("agent_tokens_used", role=event.role).inc(tokens)
+        if event.failure:
+            registry.counter("call_failures_total", failure=_word(event.failure)).inc()
         self._tokens[event.episode_id] = used = self._tokens.get(event.episode_id, 0) + tokens
         gauge = registry.gauge("episode_tokens_used")
         gauge.set(max(used, gauge.value or 0.0))
@@ -120,6 +151,14 @@ class EventMeter:
     def _tool(self, event: ToolUsed) -> None:
         self.registry.counter("tool_calls_total", tool=event.tool, ok=_flag(event.ok)).inc()
         self.registry.histogram("tool_ms", tool=event.tool).observe(event.elapsed_ms)
+
+    def _plan(self, event: PlanCacheUsed) -> None:
+        if event.what not in ("hit", "miss"):
+            return
+        registry = self.registry
+        hits, misses = registry.counter("plan_cache_hits_total"), registry.counter("plan_cache_misses_total")
+        (hits if event.what == "hit" else misses).inc()
+        registry.gauge("plan_cache_hit_rate").set(hits.value / (hits.value + misses.value))
 
     def _episode(self, event: EpisodeFinished) -> None:
         self.registry.counter("episodes_total", status=str(event.record.get("status", ""))).inc()
@@ -224,9 +263,10 @@ def event_of(row: Mapping[str, Any], episode_id: str) -> Event | None:
     kind = EVENTS.get(str(row.get("event", "")))
     if kind is None:
         return None
-    names = {part.name for part in fields(kind)} - {"episode_id"}
+    names = {part.name for part in fields(kind)}
+    values = {**row, "episode_id": episode_id}
     try:
-        event: Event = kind(episode_id=episode_id, **{name: row[name] for name in names & set(row)})
+        event: Event = kind(**{name: values[name] for name in names & set(values)})
     except TypeError:
         return None
     return event

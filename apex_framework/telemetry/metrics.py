@@ -40,8 +40,10 @@ def _histogram(name: str, unit: str, help: str, source: str, *labels: str) -> Me
     return MetricSpec(name, "histogram", unit, help, source, labels)
 
 
-_PLAN_CACHE: Final = "later: there is no plan cache yet"
-_POOL: Final = "later: backends open no connections yet"
+_PLAN_CACHE: Final = "PlanCacheUsed"
+_POOL: Final = "HasPool"
+_CALLS: Final = "LLMService.stats"
+_TOKENIZERS: Final = "TokenizerPool"
 _ROUTER: Final = "Router.stats"
 _LEDGER: Final = "Ledger"
 
@@ -69,6 +71,14 @@ _ALL: Iterable[MetricSpec] = (
     _gauge("health_pinned", "bool", "1 while the topology is pinned for health's sake.", "HealthPinned", merge="last"),
     _histogram("loop_stall_ms", "ms", "How long something held the event loop.", "LoopStalled"),
     _counter("pressure_total", "changes", "Changes of the load's rung, by the new one.", "PressureChanged", "rung"),
+    # Models in this machine's memory.
+    _counter("memory_pressure_total", "changes", "Changes of memory pressure, by level.", "MemoryPressure", "level"),
+    _gauge("memory_free_share", "share", "Free memory at the last such change.", "MemoryPressure", merge="last"),
+    _counter("model_loads_total", "loads", "Models given a place among several, by model.", "ModelLoaded", "model"),
+    _counter("model_evictions_total", "unloads", "Models unloaded, by why.", "ModelUnloaded", "model", "reason"),
+    _histogram("model_switch_ms", "ms", "Wall time of unloading what had to go and loading.", "ModelLoaded"),
+    _histogram("model_wait_ms", "ms", "Wall time that a call waited before its model's turn.", "ModelLoaded"),
+    _gauge("models_resident", "models", "Models that have a place; of several episodes the most.", "ModelLoaded"),
     # Tokens.
     _counter("calls_total", "calls", "Model calls that ended, by role and status.", "CallSettled", "role", "status"),
     _counter("budget_denied", "calls", "Model calls refused before they were made.", "CallDenied", "role", "reason"),
@@ -83,6 +93,15 @@ _ALL: Iterable[MetricSpec] = (
     _histogram("tokenize_ms", "ms", "Wall time that counting a prompt's tokens took.", "CallSettled"),
     _histogram("token_est_abs_err_pct", "percent", "Error of a prompt's estimate, without its sign.", "CallSettled"),
     _histogram("token_est_bias_pct", "percent", "The same with its sign; the mean is the bias.", "CallSettled"),
+    # Model servers.
+    _counter("call_failures_total", "calls", "Model calls without an answer, by kind.", "CallSettled", "failure"),
+    _counter("call_retries_total", "calls", "Times that a model was asked again.", _CALLS),
+    _counter("usage_disbelieved_total", "calls", "Answers whose reported usage cannot be true.", _CALLS),
+    _counter("breaker_open_total", "openings", "Times that a backend was left alone.", "Breakers"),
+    _counter("tokenizer_loads_total", "loads", "Tokenizers that were loaded.", _TOKENIZERS),
+    _counter("tokenizer_evicted_total", "tokenizers", "Tokenizers dropped for others.", _TOKENIZERS),
+    _histogram("pool_acquire_ms", "ms", "Time until a pooled connection was there.", _POOL),
+    _gauge("pool_conn_in_use", "connections", "Pooled connections in use, the most that were seen.", _POOL),
     # Tools.
     _counter("tool_calls_total", "calls", "Tool calls, by tool and success.", "ToolUsed", "tool", "ok"),
     _histogram("tool_ms", "ms", "Episode time that a tool call took.", "ToolUsed", "tool"),
@@ -105,12 +124,17 @@ _ALL: Iterable[MetricSpec] = (
     # Where time went; sampled.
     _histogram("message_part_ms", "ms", "Parts of a hop's life: gate, lane, backoff, hands.", "MessageMoved", "part"),
     _histogram("message_ms", "ms", "A hop's life, from admission to its end.", "MessageMoved"),
+    # Plans, where an arm has the cache.
+    _counter("plan_cache_hits_total", "plans", "Model calls that the plan cache answered.", _PLAN_CACHE),
+    _counter("plan_cache_misses_total", "plans", "Model calls that it was asked for and could not.", _PLAN_CACHE),
+    _gauge(
+        "plan_cache_hit_rate",
+        "share",
+        "Hits as a share of both; of several episodes the last one's.",
+        _PLAN_CACHE,
+        merge="last",
+    ),
     # Declared, and without anything to move them in this version.
-    _counter("plan_cache_hits_total", "plans", "Plans found in the cache.", _PLAN_CACHE),
-    _counter("plan_cache_misses_total", "plans", "Plans not found in the cache.", _PLAN_CACHE),
-    _gauge("plan_cache_hit_rate", "share", "Hits as a share of look-ups.", _PLAN_CACHE, merge="last"),
-    _histogram("pool_acquire_ms", "ms", "Time until a pooled connection was there.", _POOL),
-    _gauge("pool_conn_in_use", "connections", "Pooled connections in use.", _POOL, merge="last"),
 )
 
 METRICS: Final[dict[str, MetricSpec]] = {spec.name: spec for spec in _ALL}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from ..interfaces.budget import BudgetScope, CallTags, Limits, Refills
+from ..interfaces.budget import BudgetScope, CallTags, Limits, Refills, TellsRoom
 from .conformance import run_checks
 
 KIND: Final = "budget_scope"
@@ -124,6 +124,7 @@ def check_refills(new_ceiling: NewCeiling) -> None:
             "hand_back_counts_once": lambda: check_hand_back_counts_once(new_ceiling),
             "overspending_counts_in_full": lambda: check_overspending_counts_in_full(new_ceiling),
             "the_dead_keep_their_tranche": lambda: check_the_dead_keep_their_tranche(new_ceiling),
+            "room_is_what_is_free": lambda: check_room_is_what_is_free(new_ceiling),
         },
     )
 
@@ -210,6 +211,19 @@ def check_the_dead_keep_their_tranche(new_ceiling: NewCeiling) -> None:
     gc.collect()
     tranche = _refills(make()).refill(key, whole - leased + 1)
     assert tranche.leased == 0, f"{leased} of {whole} were leased, and {tranche} came"
+
+
+def check_room_is_what_is_free(new_ceiling: NewCeiling) -> None:
+    """Where it tells what is free, nothing is leased for the answer, and so much can be had."""
+    make, one, key, whole = _holders(new_ceiling)
+    if not isinstance(one, TellsRoom):
+        return
+    assert one.room(key).tokens == whole == one.room(key).tokens, f"nothing of {whole} was leased: {one.room(key)}"
+    leased = one.refill(key, whole // 4).leased
+    room = one.room(key).tokens
+    assert room == whole - leased, f"{leased} of {whole} were leased, and {room} should be free"
+    tranche = _refills(make()).refill(key, room)
+    assert tranche.leased == room, f"{room} should have been free, and {tranche} came"
 
 
 def _holders(new_ceiling: NewCeiling) -> tuple[Make, Refills, str, int]:

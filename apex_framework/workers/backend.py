@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..errors import BackendError, Failure
+from ..events import Event as Told
 from ..interfaces.llm import Chunk, Health, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, ModelIdentity
 from .bridge import Bridge
 from .counting import Countable, CountCache
-from .fleet import Fleet, FleetSettings
+from .fleet import Fleet, FleetSettings, Instance
+from .memory import described, limits_from
 from .process import Event
 
+MOST_EVENTS: Final = 1000
+"""Events kept for who asks for them."""
 COUNT_S: Final = 30.0
 """Seconds that a count may take once the tokenizer is loaded."""
 
@@ -32,6 +37,8 @@ class ModelInfo:
     """Says exactly which model it is; may read all of it, is called in a thread, once."""
     check: Callable[[], None] = lambda: None
     """Called in a thread before the first process is started: raises ApexError when this machine cannot hold it."""
+    memory_bytes: int = 0
+    """What all its instances need together, estimated; 0 when that is not known."""
 
 
 class WorkerBackend:
@@ -41,6 +48,9 @@ class WorkerBackend:
     A call fails with WORKER_DIED when its process ends under it; the next one gets a new process, after the fourth
     death within a minute only later. Tokens are counted exactly, by a process that does nothing else; the first count
     waits until that has loaded, unless the backend was warmed. All methods raise BackendError on failure.
+
+    While models are loaded, memory is watched (``MemoryCare``). A call under which its model is unloaded fails as UNLOADED;
+    one that needs it again while there is no room as UNAVAILABLE: neither was charged, unless a part of an answer had come.
     """
 
     def __init__(self, model: ModelInfo, settings: FleetSettings) -> None:
@@ -50,8 +60,12 @@ class WorkerBackend:
         self._bridge = Bridge(f"apex-{model.name}")
         self._counts = CountCache()
         self._checked = False
+        self._limits = settings.memory or limits_from()
+        self._events: deque[Told] = deque(maxlen=MOST_EVENTS)
         self._identity: ModelIdentity | None = None
-        self._capabilities = LLMCapabilities(model.model_id, model.context_tokens, deterministic=False, seeded=True)
+        self._capabilities = LLMCapabilities(
+            model.model_id, model.context_tokens, deterministic=False, seeded=True, keeps_max_tokens=True
+        )
 
     @property
     def capabilities(self) -> LLMCapabilities:
@@ -148,6 +162,8 @@ class WorkerBackend:
                 last = future.result()
             except BackendError as error:
                 error.partial = "".join(parts)
+                if error.partial:  # it cost something, whatever it is called
+                    error.retryable = error.free = False
                 raise
             yield Chunk("", self._result("".join(parts), last))
         finally:
@@ -155,9 +171,8 @@ class WorkerBackend:
 
     async def _run(self, request: LLMRequest, hear: Callable[[Event], None]) -> Event:
         fleet = self._alive()
-        if not self._checked:
-            await asyncio.to_thread(self._model.check)
-            self._checked = True
+        instance = fleet.instance(request.role)
+        await self._check(fleet, instance)
         ask = {
             "system": request.system,
             "prompt": request.prompt,
@@ -167,7 +182,23 @@ class WorkerBackend:
             "seed": request.seed & 0x7FFFFFFF,
             "stop": list(request.stop),
         }
-        return await fleet.instance(request.role).ask({"do": "ask", "ask": ask}, hear)
+        return await instance.ask({"do": "ask", "ask": ask}, hear)
+
+    async def _check(self, fleet: Fleet, instance: Instance | None = None) -> None:
+        """Raises what the model's check raises before it is first loaded, BackendError when memory is still short."""
+        fleet.watch()
+        if not self._checked:
+            await asyncio.to_thread(self._model.check)
+            self._checked = True
+        if not fleet.ran_short or (instance is not None and instance.loaded):
+            return
+        now = await self._settings.read_memory()
+        need = self._model.memory_bytes // (self._settings.instances if instance is not None else 1)
+        if now is not None and now.available - need < self._limits.unload * now.total:
+            cause = (
+                f"the model was unloaded because memory was short, and there is no room for it yet: {described(now)}"
+            )
+            raise BackendError(cause, "end other programs, or take a smaller model", kind=Failure.UNAVAILABLE)
 
     def _result(self, text: str, event: Event) -> LLMResult:
         # A model may make a text of fewer tokens than its tokenizer would split it into: what it made is what it cost.
@@ -182,13 +213,30 @@ class WorkerBackend:
         await asyncio.wrap_future(self._bridge.run(self._warm()))
 
     async def _warm(self) -> None:
-        if not self._checked:
-            await asyncio.to_thread(self._model.check)
-            self._checked = True
+        fleet = self._alive()
+        await self._check(fleet)
         try:
-            await self._alive().warm()
+            await fleet.warm()
         except* BackendError as errors:
             raise errors.exceptions[0] from None  # the first says it all
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the model needs, estimated; 0 when that is not known."""
+        return self._model.memory_bytes
+
+    async def unload(self) -> None:
+        """End the instances; calls under way fail as UNLOADED. What counts tokens stays, and the next call loads again."""
+        if self._fleet is not None and self._bridge.running:
+            await asyncio.wrap_future(self._bridge.run(self._fleet.unload()))
+
+    def drain_events(self) -> Sequence[Told]:
+        """Memory that ran short, and what was unloaded for it."""
+        told = []
+        with contextlib.suppress(IndexError):  # another thread adds to it
+            while True:
+                told.append(self._events.popleft())
+        return told
 
     async def health(self) -> Health:
         """Whether the model is loaded, or could be; loads nothing."""
@@ -220,5 +268,7 @@ class WorkerBackend:
 
     def _alive(self) -> Fleet:
         if self._fleet is None:
-            self._fleet = Fleet(self._model.name, self._settings)
+            self._fleet = Fleet(
+                self._model.name, self._settings, self._limits, self._model.model_id, self._events.append
+            )
         return self._fleet

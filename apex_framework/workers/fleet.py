@@ -8,11 +8,14 @@ import itertools
 import logging
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .. import events
 from ..errors import BackendError, Failure
+from .machine import Memory
+from .memory import Holder, MemoryLimits, MemoryWatch, read_memory
 from .process import Event, Hear, Worker, WorkerGone, error_of
 
 _log = logging.getLogger(__name__)
@@ -20,6 +23,9 @@ _log = logging.getLogger(__name__)
 RESTARTS: Final = 3
 """An instance that crashed is started again so often within ``WINDOW_S``."""
 WINDOW_S: Final = 60.0
+ROLE_SALT: Final = "212406"
+"""The first number with which no instance of 2 to 8 has more of the roles planner, coder, runner, critic and summarizer
+than it must, with and without manager, who of five instances shares that of summarizer. Another one would move roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,14 @@ class FleetSettings:
     """A process that has not loaded by then is killed."""
     grace_s: float = 2.0
     """A process that does not heed a cancellation for so long is killed."""
+    memory: MemoryLimits | None = None
+    """When models are unloaded because memory is short; by default those of ``limits_from``."""
+    read_memory: Callable[[], Awaitable[Memory | None]] = read_memory
 
 
 def instance_of(role: str, instances: int) -> int:
-    """The instance of a role: the same on every machine and in every run."""
-    return int.from_bytes(hashlib.sha256(role.encode()).digest()[:8], "big") % instances
+    """The instance of a role: the same on every machine and in every run, whatever other roles there are."""
+    return int.from_bytes(hashlib.sha256(f"{ROLE_SALT}:{role}".encode()).digest()[:8], "big") % instances
 
 
 class Instance:
@@ -65,8 +74,13 @@ class Instance:
         self._crashes: deque[float] = deque(maxlen=RESTARTS + 1)
         self._last_crash = ""
         self._ids = itertools.count(1)
+        self._unloaded: Worker | None = None
         self.info: Mapping[str, Any] = {}
         self.starts = 0
+        self.calls = 0
+        """Calls under way or waiting."""
+        self.last_used = 0.0
+        """When a call last began or ended, on the loop's clock."""
 
     @property
     def pid(self) -> int | None:
@@ -78,11 +92,21 @@ class Instance:
 
         A call that the process had not begun when it died is given to the next one: nobody heard anything of it.
         """
+        loop = asyncio.get_running_loop()
+        self.calls, self.last_used = self.calls + 1, loop.time()
+        try:
+            return await self._ask(frame, hear)
+        finally:
+            self.calls, self.last_used = self.calls - 1, loop.time()
+
+    async def _ask(self, frame: Mapping[str, Any], hear: Hear) -> Event:
         while True:
             worker = await self._alive()
             try:
                 event = await worker.ask(f"{next(self._ids)}", frame, hear, self._settings.grace_s)
             except WorkerGone as gone:
+                if gone.begun and worker is self._unloaded and not self._closed:
+                    raise BackendError("the model was unloaded under the call", kind=Failure.UNLOADED) from gone
                 if gone.begun and not self._closed:
                     raise BackendError(str(gone), kind=Failure.WORKER_DIED) from gone
                 continue
@@ -93,6 +117,18 @@ class Instance:
     async def warm(self) -> None:
         """Have a process that is ready. Raises BackendError."""
         await self._alive()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a process has the model and may be given calls."""
+        return self._worker is not None and not self._worker.gone.done() and not self._worker.meant
+
+    async def unload(self) -> None:
+        """End the process. A call that it had begun fails as UNLOADED; the others get a new process."""
+        worker = self._worker
+        if worker is not None and not worker.meant:
+            self._unloaded = worker
+            await worker.end(1.0)
 
     async def close(self) -> None:
         """End the process; calls fail from now on."""
@@ -166,17 +202,48 @@ class Fleet:
     That one never computes an answer, so counting does not wait for one.
     """
 
-    def __init__(self, name: str, settings: FleetSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: FleetSettings,
+        limits: MemoryLimits,
+        model: str = "",
+        tell: Callable[[events.Event], None] = lambda event: None,
+    ) -> None:
+        """``tell`` hears of memory that is short, and of ``model`` being unloaded for it, on the fleet's loop."""
         environ = settings.environ or ({},)
         self.instances = tuple(
             Instance(f"{name} {n}", settings, environ[n % len(environ)], tokenizer_only=False)
             for n in range(settings.instances)
         )
         self.tokenizer = Instance(f"{name} tokenizer", settings, {}, tokenizer_only=True)
+        self._model = model
+        self._watch = MemoryWatch(
+            self._holders, self._unload_for_memory, limits=limits, read=settings.read_memory, tell=tell
+        )
+        self._watching: asyncio.Task[None] | None = None
+        self.ran_short = False
+        """An instance was unloaded because memory was short."""
 
     def instance(self, role: str) -> Instance:
         """The one that answers this role."""
         return self.instances[instance_of(role, len(self.instances))]
+
+    def watch(self) -> None:
+        """From now on look after memory; idempotent."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch.run())
+
+    async def unload(self) -> None:
+        """End every process but the tokenizer's; calls under way fail as UNLOADED."""
+        await asyncio.gather(*(instance.unload() for instance in self.instances))
+
+    def _holders(self) -> list[Holder]:
+        return [Holder(i.name, self._model, i.last_used, i.calls) for i in self.instances if i.loaded]
+
+    async def _unload_for_memory(self, holder: Holder) -> None:
+        self.ran_short = True
+        await next(i for i in self.instances if i.name == holder.key).unload()
 
     async def warm(self) -> None:
         """Start everything at once. Raises BackendError."""
@@ -186,4 +253,8 @@ class Fleet:
 
     async def close(self) -> None:
         """End every process."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         await asyncio.gather(*(instance.close() for instance in (*self.instances, self.tokenizer)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from apex_framework.errors import ConfigError
-from apex_framework.interfaces import CallTags, Limits, Tranche
+from apex_framework.interfaces import CallTags, Limits, Room, Tranche
 from apex_framework.ports import Clock, SystemClock
 
 from .shared import TTL_S, SharedCeiling
@@ -67,6 +67,12 @@ class DayScope:
     def hand_back(self, key: str, used: int) -> None:
         """Free what was not spent. Raises BudgetStoreError."""
         self._shared.hand_back(key, used)
+
+    def room(self, key: str) -> Room:
+        """What is left of the latest day that anybody has seen, and when the next one begins. Raises BudgetStoreError."""
+        day = self._seen(self._shared.store.newest("day", self._group, key.removeprefix(f"{self._group}/")))
+        following = date.fromisoformat(day) + timedelta(days=1)
+        return Room(self._shared.free(f"{self._group}/{day}"), f"{following} 00:00 UTC")
 
     def _seen(self, day: str) -> str:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from apex_framework.errors import ConfigError
-from apex_framework.interfaces import CallTags, Limits, Tranche
+from apex_framework.interfaces import CallTags, Limits, Room, Tranche
 from apex_framework.ports import Clock, SystemClock
 
 from .shared import TTL_S, SharedCeiling
@@ -52,3 +52,7 @@ class RunScope:
     def hand_back(self, key: str, used: int) -> None:
         """Free what was not spent. Raises BudgetStoreError."""
         self._shared.hand_back(key, used)
+
+    def room(self, key: str) -> Room:
+        """What is left of the run's ceiling. Raises BudgetStoreError."""
+        return Room(self._shared.free(key))

@@ -61,6 +61,10 @@ class SharedCeiling:
             self._leased[key] = max(leased, self._leased.get(key, 0))
         return Tranche(leased, free)
 
+    def free(self, key: str) -> int:
+        """Tokens that nobody has leased or spent. Raises BudgetStoreError."""
+        return self.store.free(self._scope, key, self.tokens)
+
     def held(self, key: str) -> Tranche:
         """What was leased of an instance from which nothing more can be had."""
         with self._lock:

@@ -80,6 +80,11 @@ class SharedStore:
             )
             return mine + more, free - more
 
+    def free(self, scope: str, key: str, ceiling: int) -> int:
+        """Tokens of ``ceiling`` that nobody has leased or spent."""
+        with self._transaction() as store:
+            return max(0, ceiling - _count(store, _SPENT, scope, key) - _count(store, _LEASED, scope, key))
+
     def settle(self, scope: str, key: str, holder: str, used: int) -> bool:
         """End a lease: ``used`` of it was spent, the rest is free again. False when there is no such lease (any more)."""
         with self._transaction() as store:

@@ -14,7 +14,7 @@ from apex_framework.interfaces import STAY, Checkpoint, Decision, EpisodeContext
 from .exploration import LinearDecay, epsilon_greedy
 from .features import bandit_features, feature_names
 from .learned import LearnedRidge
-from .reward import RewardWeights, credited_returns, reward_parts
+from .reward import RewardWeights, credited_denials, credited_returns, reward_parts
 
 
 class BanditV1:
@@ -46,7 +46,7 @@ class BanditV1:
         self._context = replace(self._context, topologies=self._state.topologies)
         self._random = Random(0)
         self._k_dwell = 2 * self._context.dwell_min_steps
-        self._pending: list[tuple[tuple[float, ...], int, float, int]] = []
+        self._pending: list[tuple[tuple[float, ...], int, float, int, float]] = []
 
     @property
     def name(self) -> str:
@@ -90,13 +90,15 @@ class BanditV1:
             action = STAY
         features = tuple(bandit_features(transition.observation, self._context.topologies, self._k_dwell))
         own, duration = fsum(parts.values()), transition.outcome.duration
-        self._pending.append((features, self._state.actions.index(action), own, duration))
+        self._pending.append((features, self._state.actions.index(action), own, duration, parts["deny"]))
         if not transition.outcome.terminal:
             return
         pending, self._pending = self._pending, []
-        returns = credited_returns([p[2] for p in pending], [p[3] for p in pending], bonus, self._weights.gamma)
-        for (x, chosen, _, _), target in zip(pending, returns, strict=True):
-            self.update(x, chosen, target)
+        weights, durations = self._weights, [p[3] for p in pending]
+        returns = credited_returns([p[2] for p in pending], durations, bonus, weights.gamma)
+        denials = credited_denials([p[4] for p in pending], durations, weights.deny_credit, weights.gamma)
+        for (x, chosen, *_), target, denial in zip(pending, returns, denials, strict=True):
+            self.update(x, chosen, target + denial)
 
     def reward_parts(self, transition: Transition, context: EpisodeContext) -> dict[str, float]:
         """Weighted reward parts of one decision's own interval, and the terminal bonus, for the logs."""
@@ -121,7 +123,7 @@ class BanditV1:
 
     def save(self) -> Checkpoint:
         """Weights, sums and inverses, with everything needed to go on."""
-        return self._state.save({"reward": asdict(self._weights), "epsilon": asdict(self._decay)})
+        return self._state.save({"reward": self._weights.saved(), "epsilon": asdict(self._decay)})
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Raises ValueError when the checkpoint is not one of this controller's."""

@@ -2,13 +2,14 @@
 
 The specification charges 1e-4 per token; at its budget of 10,000 tokens that is ``tokens / budget``, the form used
 here for every budget. The terminal bonus would reach only the last decision; it is credited to all decisions of the
-episode, discounted by gamma per step between the end of a decision's own interval and the end of the episode.
+episode, discounted by gamma per step between the end of a decision's own interval and the end of the episode. What is
+refused late was often spent early; ``deny_credit`` hands that penalty back in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 from apex_framework.errors import ConfigError
 from apex_framework.interfaces import EpisodeContext, Transition
@@ -31,7 +32,13 @@ class RewardWeights:
     terminal: float = 1.0
     """For a full success."""
     gamma: float = 0.97
-    """Discount of the terminal bonus per step."""
+    """Discount per step of what is credited to earlier decisions."""
+    deny_credit: float = 0.0
+    """Share of ``deny`` that earlier decisions are credited with, too; 0: only the decision before the refusal."""
+
+    def saved(self) -> dict[str, float]:
+        """For a policy's settings: a policy trained without ``deny_credit`` is the same bytes as before there was one."""
+        return {name: value for name, value in asdict(self).items() if name != "deny_credit" or value}
 
     @classmethod
     def of(cls, options: Mapping[str, float]) -> RewardWeights:
@@ -63,3 +70,12 @@ def credited_returns(own: Sequence[float], durations: Sequence[int], bonus: floa
         returns[j] = own[j] + bonus * gamma**later
         later += durations[j]
     return returns
+
+
+def credited_denials(denied: Sequence[float], durations: Sequence[int], share: float, gamma: float) -> list[float]:
+    """Per decision j: ``share`` of the sum of ``gamma**k_ji * denied[i]`` over i > j, k_ji the steps between their ends."""
+    credits, following = [0.0] * len(denied), 0.0
+    for j in range(len(denied) - 1, -1, -1):
+        credits[j] = share * following
+        following = gamma ** durations[j] * (denied[j] + following)
+    return credits

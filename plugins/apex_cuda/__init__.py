@@ -1,4 +1,4 @@
-"""Models of the Hugging Face kind in processes of their own, by transformers: CUDA where there is one, any processor otherwise."""
+"""Models of the Hugging Face kind in processes of their own: by transformers (CUDA or any processor), or by vLLM."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ def _hf(**options: Any) -> LLMBackend:
     return hf_backend(**options)
 
 
+def _vllm_engine(**options: Any) -> LLMBackend:
+    """``vllm_engine:MODEL`` is a folder or a model of the local cache; without one it is that of APEX_VLLM_MODEL."""
+    from .vllm_backend import vllm_backend
+
+    return vllm_backend(**options)
+
+
 class Plugin(ApexSpec):
     """What this package brings."""
 
@@ -24,6 +31,7 @@ class Plugin(ApexSpec):
     def apex_llm_backends(self, add: Add[LLMBackend]) -> None:
         add("hf", _hf, summary="a transformers model in worker processes (hf:MODEL)", requires="cuda")
         add("hf_cuda", _hf, summary="another name of hf", requires="cuda")
+        add("vllm_engine", _vllm_engine, summary="vLLM in worker processes (vllm_engine:MODEL)", requires="vllm")
 
 
 plugin = Plugin()

@@ -14,6 +14,7 @@ from apex_framework.errors import ConfigError, MissingExtraError, ModelError
 from apex_framework.interfaces import ModelIdentity
 from apex_framework.workers import FleetSettings, ModelInfo, WorkerBackend, available_memory, instances_from
 
+from .examine import FolderBackend
 from .folder import Folder, find_folder
 
 CONTEXT: Final = 8192
@@ -54,7 +55,7 @@ def hf_backend(
     folder = find_folder(named)
     cards = graphics_cards(os.environ)
     count = instances_from(instances, max(1, len(cards)))
-    tokens = _context(folder, context)
+    tokens = context_of(folder, context)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     options = {
         "path": str(folder.path),
@@ -72,13 +73,16 @@ def hf_backend(
         if check_memory and not cards:
             refuse_too_large(folder, count)
 
+    kind = quantisation or ("bfloat16" if cards else "float32")
+
     def identify() -> ModelIdentity:
         digest, words = folder.digests()
         server = f"transformers {importlib.metadata.version('transformers')}"
-        kind = quantisation or ("bfloat16" if cards else "float32")
         return ModelIdentity(folder.model_id, digest, words, tokens, kind, server)
 
-    return WorkerBackend(ModelInfo(folder.model_id, tokens, "hf", identify, check), settings)
+    need = 0 if cards else memory_needed(folder, count)
+    model_info = ModelInfo(folder.model_id, tokens, "hf", identify, check, need)
+    return FolderBackend(model_info, settings, folder, cards, kind, memory_needed(folder, count))
 
 
 def graphics_cards(environ: Mapping[str, str], devices: Path = Path("/dev")) -> tuple[str, ...]:
@@ -91,16 +95,22 @@ def graphics_cards(environ: Mapping[str, str], devices: Path = Path("/dev")) -> 
     return tuple(str(n) for n in range(len(present)))
 
 
+def memory_needed(folder: Folder, instances: int) -> int:
+    """Bytes of the weights in float32, one copy each."""
+    return folder.size * (2 if folder.dtype in _HALF else 1) * instances
+
+
 def refuse_too_large(folder: Folder, instances: int) -> None:
-    """Raises ModelError when this machine has too little memory left now for the weights in float32, one copy each."""
-    need = folder.size * (2 if folder.dtype in _HALF else 1) * instances
+    """Raises ModelError when this machine has too little memory left now for the weights."""
+    need = memory_needed(folder, instances)
     have = available_memory()
     if have is not None and need > have:
         cause = f"{folder.model_id} needs about {need / 1e9:.1f} GB in {instances} instances, and {have / 1e9:.1f} GB are free"
         raise ModelError(cause, "take a smaller model or fewer instances, or a quantised GGUF file with llama_cpp")
 
 
-def _context(folder: Folder, asked: int | None) -> int:
+def context_of(folder: Folder, asked: int | None) -> int:
+    """Tokens of context: those asked for, else the model's, at most CONTEXT. Raises ConfigError."""
     made = folder.context
     if asked is None:
         return min(CONTEXT, made) if made else CONTEXT

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib.metadata
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from apex_framework.errors import Failure
 from apex_framework.workers import Answered, Ask, EngineError, StopCutter
+
+from .prompts import load_prompts
 
 CHUNK: Final = 512
 """Tokens of a prompt that are computed between two looks at a cancellation."""
@@ -25,25 +26,21 @@ class TransformersEngine:
 
     def load(self, options: Mapping[str, Any], *, tokenizer_only: bool) -> Mapping[str, Any]:
         """Options: path, context, threads, quantisation, size. Raises EngineError when transformers refuses the model."""
-        if tokenizer_only:
-            sys.modules["torch"] = None  # type: ignore[assignment]  # a tokenizer does without it: half the time and memory
-        import transformers
-
-        transformers.logging.set_verbosity_error()
-        transformers.logging.disable_progress_bar()
         self._context = int(options["context"])
         path = options["path"]
         try:
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+            self._prompts = load_prompts(path, tokenizer_only=tokenizer_only)
             if not tokenizer_only:
-                self._load_model(transformers, path, options)
+                self._load_model(path, options)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
             cause = " ".join(f"transformers cannot load {path}: {error}".split())[:300]
             raise EngineError(cause, "see whether transformers knows this architecture", Failure.NOT_FOUND) from error
-        return {"version": f"transformers {transformers.__version__}", "pid": os.getpid(), "device": self._device}
+        version = importlib.metadata.version("transformers")
+        return {"version": f"transformers {version}", "pid": os.getpid(), "device": self._device}
 
-    def _load_model(self, transformers: Any, path: str, options: Mapping[str, Any]) -> None:
+    def _load_model(self, path: str, options: Mapping[str, Any]) -> None:
         import torch
+        import transformers
 
         self._torch = torch
         torch.set_num_threads(max(1, int(options["threads"])))
@@ -63,30 +60,30 @@ class TransformersEngine:
         self._model.eval()
         ends = self._model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
-        self._ends = {int(n) for n in (*ends, self._tokenizer.eos_token_id) if n is not None}
+        self._ends = {int(n) for n in (*ends, self._prompts.tokenizer.eos_token_id) if n is not None}
         # The scores of a whole prompt over a large vocabulary are gigabytes that nobody reads.
         last = "logits_to_keep" in inspect.signature(self._model.forward).parameters
         self._last_only = {"logits_to_keep": 1} if last else {}
 
     def count(self, text: str) -> int:
         """Tokens of a bare text."""
-        return len(self._ids(text, add_special_tokens=False)) if text else 0
+        return self._prompts.count(text)
 
     def count_prompt(self, system: str, prompt: str) -> int:
         """Tokens of both in the model's own chat template, if it has one."""
-        return len(self._prompt(system, prompt))
+        return len(self._prompts.tokens(system, prompt))
 
     def generate(self, ask: Ask, stopped: Callable[[], bool]) -> Iterator[str | Answered]:
         """Pieces of text, then the counts. Raises EngineError for a prompt that leaves no room."""
         torch = self._torch
-        tokens = self._prompt(ask.system, ask.prompt)
+        tokens = self._prompts.tokens(ask.system, ask.prompt)
         room = self._context - len(tokens)
         if room < 1:
             cause = f"the prompt has {len(tokens):,} tokens, and the context {self._context:,}"
             raise EngineError(cause, "give the option context, or a smaller budget", Failure.CONTEXT_EXCEEDED)
         limit = min(ask.max_tokens, room)
         chance = torch.Generator(device=self._device).manual_seed(ask.seed)
-        words, cutter = _Words(self._tokenizer), StopCutter(ask.stop)
+        words, cutter = _Words(self._prompts.tokenizer), StopCutter(ask.stop)
         made, cut = 0, False
         past: Any = None
         try:
@@ -128,25 +125,6 @@ class TransformersEngine:
         before = shares.cumsum(dim=-1) - shares
         shares[before >= ask.top_p] = 0.0  # the first token always stays
         return int(order[self._torch.multinomial(shares, 1, generator=chance)])
-
-    def _prompt(self, system: str, prompt: str) -> list[int]:
-        if not self._tokenizer.chat_template:
-            return self._ids(f"{system}\n\n{prompt}" if system else prompt, add_special_tokens=True)
-        return self._ids(self._rendered(system, prompt), add_special_tokens=False)
-
-    def _rendered(self, system: str, prompt: str) -> str:
-        user = {"role": "user", "content": prompt}
-        if system:
-            with contextlib.suppress(Exception):  # some templates refuse a system message: it then opens the user's
-                return self._templated([{"role": "system", "content": system}, user])
-            user = {"role": "user", "content": f"{system}\n\n{prompt}"}
-        return self._templated([user])
-
-    def _templated(self, messages: list[dict[str, str]]) -> str:
-        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-
-    def _ids(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=add_special_tokens, verbose=False).input_ids)
 
 
 class _Words:

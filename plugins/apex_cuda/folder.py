@@ -120,7 +120,9 @@ def _cached(name: str) -> Path:
     """A model's newest snapshot in the cache of huggingface_hub, by its documented layout."""
     remedy = f"name a folder, or fetch it first: hf download {name}"
     if not _REPOSITORY.fullmatch(name) or ".." in name:
-        raise ModelError(f"there is no model at {name}", "set APEX_HF_MODEL_ID to a folder or a model's name")
+        raise ModelError(
+            f"there is no model at {name}", "name a folder, or a model that lies in the local cache of the Hub"
+        )
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     root = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
     try:

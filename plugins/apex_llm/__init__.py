@@ -1,4 +1,4 @@
-"""Model backends: servers over HTTP, a script, and a cassette of recorded answers."""
+"""Model backends: servers over HTTP, a script, a cassette of recorded answers, and a hostile model with its team."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ from typing import TYPE_CHECKING, Any
 from apex_framework.hookspecs import Add, ApexSpec, hookimpl
 
 if TYPE_CHECKING:
-    from apex_framework.interfaces import LLMBackend
+    from apex_framework.interfaces import LLMBackend, Team
 
 
 def _scripted(**options: Any) -> LLMBackend:
     from apex_framework.testing.scripted import ScriptedBackend
 
     return ScriptedBackend(**options)
+
+
+def _evil(**options: Any) -> LLMBackend:
+    from apex_framework.testing.evil_llm import EvilBackend
+
+    return EvilBackend(**options)
+
+
+def _obedient(**options: Any) -> Team:
+    from apex_framework.testing.obedient import ObedientTeam
+
+    return ObedientTeam(**options)
 
 
 def _replay(spec: str = "", **options: Any) -> LLMBackend:
@@ -53,11 +65,16 @@ class Plugin(ApexSpec):
     @hookimpl
     def apex_llm_backends(self, add: Add[LLMBackend]) -> None:
         add("scripted", _scripted, summary="answers from a text, a list or a function")
+        add("evil_llm", _evil, summary="a hostile model (evil_llm:SEED) that answers with the attack catalogue")
         add("replay", _replay, summary="answers from a cassette (replay:PATH); records them from another backend")
         add("openai", _openai, summary="a server that speaks the OpenAI API (openai:MODEL)", requires="http")
         add("vllm", _vllm, summary="vLLM's server (vllm:MODEL)", requires="http")
         add("llama_server", _llama_server, summary="llama.cpp's server (llama-server)", requires="http")
         add("ollama", _ollama, summary="an Ollama server, by its own API (ollama:MODEL)", requires="ollama")
+
+    @hookimpl
+    def apex_teams(self, add: Add[Team]) -> None:
+        add("obedient", _obedient, summary="for tests: agents that do exactly what the model says")
 
 
 plugin = Plugin()

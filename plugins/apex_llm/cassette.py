@@ -115,14 +115,14 @@ class Cassette:
         try:
             data = self.path.read_bytes()
         except OSError as error:
-            raise BackendError(f"{self.path}: {error.strerror}") from error
+            raise BackendError(f"{self.path}: {error.strerror}", "name a cassette's file") from error
         for number, line in enumerate(data.splitlines(), 1):
             try:
                 self._take(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 _log.warning("%s, line %d: skipped", self.path, number)
         if data and self.header is None:
-            raise BackendError(f"{self.path} is no cassette")
+            raise BackendError(f"{self.path} is no cassette", "name a file that the backend replay recorded")
 
     def _take(self, line: dict[str, Any]) -> None:
         if "cassette" in line:

@@ -8,6 +8,7 @@ from typing import Any
 from apex_framework.errors import BackendError, Failure
 from apex_framework.interfaces import Health, ModelIdentity
 
+from .examine import no_such_server
 from .openai import OpenAIBackend
 from .openai_form import refusal
 
@@ -24,6 +25,7 @@ class LlamaServerBackend(OpenAIBackend):
     key_variables = ("LLAMA_API_KEY",)
     default_address = "http://127.0.0.1:8080"
     default_model = "llama_server"
+    more_context = "start the server with a larger --ctx-size"
 
     async def count_batch(self, texts: Sequence[str]) -> Sequence[int]:
         """Tokens of each text by the server's tokenizer, special tokens apart. Raises BackendError."""
@@ -34,12 +36,13 @@ class LlamaServerBackend(OpenAIBackend):
         try:
             code, data = await self._get("/health", root=True)
             if code != 200:
-                return Health(False, str(refusal(code, data, {}, self._model, self._key)))
+                return no_such_server(refusal(code, data, {}, self._model, self._key))
             if not isinstance(data, dict):
-                return Health(False, "what answers there is no llama-server: its health is no JSON")
+                cause = "what answers there is no llama-server: its health is no JSON"
+                return no_such_server(BackendError(cause, kind=Failure.MALFORMED))
             return Health(True, version=await self._version())
         except BackendError as error:
-            return Health(False, str(error))
+            return no_such_server(error)
 
     async def warm(self) -> None:
         """Raises BackendError unless the server has loaded its model."""

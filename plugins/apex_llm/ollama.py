@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
@@ -14,16 +15,20 @@ import ollama
 from apex_framework.errors import BackendError, ConfigError, Failure
 from apex_framework.interfaces import (
     Chunk,
+    Finding,
     Health,
     LLMCapabilities,
     LLMRequest,
     LLMResult,
     LLMStatus,
+    LoadedModel,
     ModelIdentity,
+    Needs,
 )
 
 from .connections import DRAIN_S, MAX_BYTES, PoolNumbers, authorities
 from .deadlines import HEALTH_S, Deadlines, Waiting
+from .examine import examine_server, no_such_server, unwell
 from .guarded import Guarded
 from .openai_form import SEEDS, count, refusal
 from .perloop import PerLoop
@@ -151,14 +156,24 @@ class OllamaBackend:
         try:
             code, data = await self._get("/api/version")
             if code != 200 or not isinstance(data, dict):
-                return Health(False, str(refusal(code, data, {}, self._model, self._key)))
-            version = self._key.quote(str(data.get("version", "")))
+                return no_such_server(refusal(code, data, {}, self._model, self._key))
+        except BackendError as error:
+            return no_such_server(error)
+        version = self._key.quote(str(data.get("version", "")))
+        try:
             with self._failures():
                 client, _ = await self._clients.get()
                 await Waiting(self._deadlines, most_s=HEALTH_S).wait(client.show(self._model))
         except BackendError as error:
-            return Health(False, str(error))
+            if error.kind is Failure.NOT_FOUND:
+                error.remedy = f"ollama pull {self._model}, or name a model that `ollama list` shows"
+            return replace(unwell(error), version=version)
         return Health(True, version=version)
+
+    async def examine(self, needs: Needs) -> Sequence[Finding]:
+        """Server, key, model and context."""
+        more = "set OLLAMA_CONTEXT_LENGTH, here and for the server"
+        return await examine_server(self, self._address, self._key, ("OLLAMA_API_KEY",), needs, more_context=more)
 
     async def warm(self) -> None:
         """Load the model, and see with how much context the server did. Raises BackendError."""
@@ -168,6 +183,22 @@ class OllamaBackend:
             options = {"num_ctx": self._num_ctx}
             await waiting.wait(client.chat(self._model, [], options=options, keep_alive=self._keep_alive, stream=False))
             await self._look(waiting)
+
+    async def unload(self) -> None:
+        """Have the server unload the model once its calls are answered (``keep_alive`` 0). Raises BackendError."""
+        waiting = Waiting(self._deadlines)
+        client, _ = await self._clients.get()
+        with self._failures():
+            await waiting.wait(client.generate(self._model, keep_alive=0, stream=False))
+
+    async def loaded(self) -> Sequence[LoadedModel]:
+        """Every model that the server has in memory, the one that is to leave first before the others."""
+        waiting = Waiting(self._deadlines, most_s=HEALTH_S)
+        client, _ = await self._clients.get()
+        with self._failures():
+            running = await waiting.wait(client.ps())
+            found = sorted(running.models, key=lambda m: m.expires_at.timestamp() if m.expires_at else 0.0)
+            return [LoadedModel(m.model or m.name or "", m.size or 0) for m in found]
 
     async def identity(self) -> ModelIdentity:
         """Digest, quantisation and trained context as ``/api/tags`` and ``/api/show`` have them, and the version."""

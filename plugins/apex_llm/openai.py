@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 from apex_framework.errors import BackendError, ConfigError, Failure
 from apex_framework.interfaces import (
     Chunk,
+    Finding,
     Health,
     LLMCapabilities,
     LLMRequest,
     LLMResult,
     ModelIdentity,
+    Needs,
 )
 
 from .connections import DRAIN_S, MAX_BYTES
 from .deadlines import HEALTH_S, Deadlines, Waiting
+from .examine import examine_server, no_such_server
 from .network import PooledHTTPClient, Reply
 from .openai_form import Answer, fields, final, pieces, refusal, status
 from .settings import Address, Key, estimated_tokens, first_set, one_of, whole
@@ -47,6 +50,7 @@ class OpenAIBackend:
     key_variables: tuple[str, ...] = ("APEX_OPENAI_API_KEY",)
     default_address = ""
     default_model = ""
+    more_context = "start the server with more context"
 
     def __init__(
         self,
@@ -143,16 +147,25 @@ class OpenAIBackend:
                 if code not in (404, 405):
                     return Health(True)
         except BackendError as error:
-            return Health(False, str(error))
+            return no_such_server(error)
         if code in (401, 403, 404, 405) or code >= 500:
-            return Health(False, str(refusal(code, data, {}, self._model, self._key)))
+            return no_such_server(refusal(code, data, {}, self._model, self._key))
         if code == 200 and not isinstance(data, dict):
-            return Health(False, "what answers there is no such server: its list of models is no JSON")
+            cause = "what answers there is no such server: its list of models is no JSON"
+            return no_such_server(BackendError(cause, kind=Failure.MALFORMED))
         named = [entry.get("id") for entry in self._listed(data)]
         if named and self._model not in named:
             shown = self._key.quote(", ".join(str(n) for n in named[:5]))
-            return Health(False, f"the server has no model {self._model!r}; it has {shown}")
+            cause = f"the server has no model {self._model!r}; it has {shown}"
+            return Health(False, cause, failure=Failure.NOT_FOUND, remedy=f"name one of these: {self.name}:MODEL")
         return Health(True)
+
+    async def examine(self, needs: Needs) -> Sequence[Finding]:
+        """Server, key, model and context."""
+        keys = ("OPENAI_API_KEY",) if self._address.host == OFFICIAL else ()
+        return await examine_server(
+            self, self._address, self._key, (*self.key_variables, *keys), needs, more_context=self.more_context
+        )
 
     async def warm(self) -> None:
         """Open a connection, and see that the server answers. Raises BackendError when it cannot be reached or refuses the key."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from apex_framework.errors import BackendError, ConfigError
-from apex_framework.interfaces import LLMBackend, LLMCapabilities, LLMRequest, LLMResult
+from apex_framework.errors import BackendError, ConfigError, Failure
+from apex_framework.interfaces import Finding, Grade, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, Needs
 
 from .cassette import Cassette, call_hash, has_secret, text_hash
 
@@ -49,7 +50,8 @@ class ReplayBackend:
         if (tokens := self._cassette.counts.get(key)) is not None:
             return tokens
         if self._inner is None:
-            raise BackendError(f"{self._cassette.path}: no token count {key}", "record it with the option inner")
+            cause = f"{self._cassette.path}: no token count {key}"
+            raise BackendError(cause, "record it with the option inner", kind=Failure.NOT_RECORDED)
         tokens = self._inner.count_tokens(text)
         self._cassette.add_count(key, tokens)
         return tokens
@@ -60,7 +62,8 @@ class ReplayBackend:
         if (recorded := self._cassette.calls.get(key)) is not None:
             return recorded
         if self._inner is None:
-            raise BackendError(f"{self._cassette.path}: no answer {key}", "record it with the option inner")
+            cause = f"{self._cassette.path}: no answer {key}"
+            raise BackendError(cause, "record it with the option inner", kind=Failure.NOT_RECORDED)
         loop = asyncio.get_running_loop()
         started = loop.time()
         result = await self._inner.generate(request)
@@ -73,14 +76,31 @@ class ReplayBackend:
         await self._write()
         return result
 
+    async def examine(self, needs: Needs) -> Sequence[Finding]:
+        """Whose answers the cassette holds, and how many."""
+        answers, counts = len(self._cassette.calls), len(self._cassette.counts)
+        shown = (
+            f"{self._cassette.path}: {answers:,} answers and {counts:,} token counts of {self._capabilities.model_id}"
+        )
+        if answers or self._inner is not None:
+            return [Finding("cassette", Grade.OK, shown)]
+        return [Finding("cassette", Grade.FAIL, shown, "record one by giving the option inner")]
+
     async def close(self) -> None:
         """Write what is left and close ``inner``."""
         if self._inner is not None:
-            await self._write()
-            await self._inner.close()
+            try:
+                await self._write()
+            finally:
+                await self._inner.close()
 
     async def _write(self) -> None:
         if self._capabilities.deterministic:
             self._cassette.flush()  # runs on virtual time, where there are no threads and waiting costs nothing
+            return
+        try:
+            writing = asyncio.get_running_loop().run_in_executor(None, self._cassette.flush)
+        except RuntimeError:  # the interpreter ends, and there are no threads to be had any more
+            self._cassette.flush()
         else:
-            await asyncio.to_thread(self._cassette.flush)
+            await writing

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from apex_framework.errors import BackendError, Failure
 from apex_framework.interfaces import Health, ModelIdentity
 
+from .examine import no_such_server
 from .openai import OpenAIBackend
 from .openai_form import count, refusal
 
@@ -23,6 +25,7 @@ class VLLMBackend(OpenAIBackend):
     address_variables = ("VLLM_BASE_URL",)
     key_variables = ("VLLM_API_KEY",)
     default_address = "http://127.0.0.1:8000"
+    more_context = "start the server with a larger --max-model-len"
 
     async def count_batch(self, texts: Sequence[str]) -> Sequence[int]:
         """Tokens of each text by the server's tokenizer, special tokens apart. Raises BackendError."""
@@ -33,11 +36,10 @@ class VLLMBackend(OpenAIBackend):
         try:
             code, data = await self._get("/health", root=True)
             if code != 200:
-                return Health(False, str(refusal(code, data, {}, self._model, self._key)))
-            listed = await super().health()
-            return Health(listed.ok, listed.detail, await self._version())
+                return no_such_server(refusal(code, data, {}, self._model, self._key))
+            return replace(await super().health(), version=await self._version())
         except BackendError as error:
-            return Health(False, str(error))
+            return no_such_server(error)
 
     async def warm(self) -> None:
         """Raises BackendError unless the server is healthy and has the model."""

@@ -1,4 +1,4 @@
-"""Tool servers for agents: ``fs`` (files of the workspace) and ``test`` (its tests)."""
+"""Tool servers for agents: ``fs`` (files of the workspace), ``git`` (its history) and ``test`` (its tests)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def _fs(**options: Any) -> ToolServer:
     return FsServer(**options)
 
 
+def _git(**options: Any) -> ToolServer:
+    from .git import GitServer
+
+    return GitServer(**options)
+
+
 def _test(**options: Any) -> ToolServer:
     from .test import TestServer
 
@@ -28,6 +34,11 @@ class Plugin(ApexSpec):
     @hookimpl
     def apex_tools(self, add: Add[ToolServer]) -> None:
         add("fs", _fs, summary="read, write, patch, search, list and outline files of the workspace")
+        add(
+            "git",
+            _git,
+            summary="status, diff, log, show, branch, commit, merge, checkout and clone, out of agents' reach",
+        )
         add("test", _test, summary="discover and run the workspace's tests")
 
 

@@ -1,225 +1,214 @@
 """The gate to a directory: files are reached by descriptors, one component at a time, never through a link.
 
-A path is text only until it is split here; from then on every step is relative to an open directory
-(``openat`` with ``O_NOFOLLOW``), so a directory that is swapped for a link meanwhile is refused by the
-system, not by a comparison of strings that was true a moment ago.
+A path is text only until it is split here; from then on every step is relative to an open directory, so a directory that
+is swapped for a link meanwhile is refused by the system, not by a comparison of strings that was true a moment ago.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import itertools
+import fcntl
+import heapq
 import os
-import secrets
 import stat
-import unicodedata
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from . import changes
+from .beneath import DIRECTORY, FILE, Root
+from .changes import MOST_BYTES, Put
+from .names import MOST_PARTS, Parts, addressable, check_readable, check_writable, private, split
 from .refusal import Refused
 
-MOST_BYTES = 1024 * 1024
+__all__ = [
+    "MOST_BYTES",
+    "MOST_FILES",
+    "Gate",
+    "Parts",
+    "Put",
+    "check_readable",
+    "check_writable",
+    "split",
+]
+
 MOST_FILES = 5000
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE = frozenset((".git", ".hg", ".svn", ".apex"))
-_PROTECTED = frozenset(
-    (".mcp.json", ".vscode", ".envrc", ".gitmodules", "conftest.py", "sitecustomize.py", "usercustomize.py")
-)
-
-
-def split(path: str) -> tuple[str, ...]:
-    """The components of a relative path; empty for the directory itself. Raises Refused."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise Refused("E_ARG", "the path is not valid Unicode") from None
-    if any(ord(c) < 32 or ord(c) == 127 for c in path) or len(path) > 1024:
-        raise Refused("E_ARG", "the path has control characters or is longer than 1,024")
-    if path.startswith("/"):
-        raise Refused("E_PATH", "only paths relative to the workspace")
-    parts = tuple(p for p in path.split("/") if p not in ("", "."))
-    if ".." in parts:
-        raise Refused("E_PATH", "the path leaves the workspace")
-    if len(parts) > 64 or any(len(p.encode()) > 255 for p in parts):
-        raise Refused("E_ARG", "the path is too deep or a name too long")
-    return parts
-
-
-def _plain(part: str) -> str:
-    return unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
-
-
-def check_readable(parts: tuple[str, ...]) -> None:
-    """Refuse what would show history or the framework's own files."""
-    if any(_plain(p) in _PRIVATE for p in parts):
-        raise Refused("E_PROTECTED", f"{'/'.join(parts)} is not for agents")
-
-
-def check_writable(parts: tuple[str, ...], read_only: frozenset[str]) -> None:
-    """Refuse files that run by themselves or decide the tests, and the files of the tests."""
-    check_readable(parts)
-    if any(_plain(p) in _PROTECTED or _plain(p).endswith(".pth") for p in parts):
-        raise Refused("E_PROTECTED", f"{'/'.join(parts)} is protected")
-    if "/".join(parts) in read_only:
-        raise Refused("E_PROTECTED", f"{'/'.join(parts)} belongs to the tests")
+MOST_FOLDERS = 20_000
+LOCK_S = 5.0
 
 
 class Gate:
-    """One open directory. A context manager; every method raises Refused."""
+    """One open directory. A context manager; every method raises Refused.
 
-    def __init__(self, root: Path) -> None:
-        try:
-            self._fd = os.open(root, _DIRECTORY)
-        except OSError as error:
-            raise Refused("E_IO", f"the workspace cannot be opened: {error.strerror}") from None
+    ``kernel`` chooses between ``openat2`` and one component at a time; None takes what works here.
+    """
+
+    def __init__(self, root: Path, *, kernel: bool | None = None) -> None:
+        self._root = Root(root, kernel=kernel)
+        self._locked = fcntl.LOCK_UN
 
     def __enter__(self) -> Gate:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        self._root.close()
 
-    def read(self, parts: tuple[str, ...]) -> bytes:
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the directory."""
+        info = os.fstat(self._root.fd)
+        return info.st_dev, info.st_ino
+
+    def lock(self, *, alone: bool) -> None:
+        """Wait until nobody changes anything (``alone``: nor reads), and take back what a dead process left half done."""
+        self._lock(fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if changes.unfinished(self._root):
+            self._lock(fcntl.LOCK_EX)
+            changes.recover(self._root)
+            self._lock(fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+    def unlock(self) -> None:
+        """Let others change things."""
+        self._lock(fcntl.LOCK_UN)
+
+    def read(self, parts: Parts) -> bytes:
         """A regular file's content, at most ``MOST_BYTES``."""
-        with self._parent(parts) as folder:
-            try:
-                fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-            except OSError as error:
-                raise _refusal(error, parts[-1], folder) from None
+        with self._file(parts) as (fd, size):
+            if size > MOST_BYTES:
+                raise Refused("E_SIZE", f"{parts[-1]} is larger than {MOST_BYTES:,} bytes")
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                return file.read(MOST_BYTES)
+
+    def read_at(self, parts: Parts, offset: int, length: int) -> tuple[bytes, int]:
+        """``length`` bytes (at most ``MOST_BYTES``) from ``offset`` of a regular file of any size; and that size."""
+        with self._file(parts) as (fd, size):
+            return os.pread(fd, min(length, MOST_BYTES), min(offset, size)), size
+
+    def present(self, parts: Parts) -> os.stat_result | None:
+        """What is known of a regular file, None where there is none."""
+        return changes.present(self._root, parts)
+
+    def files(self) -> Iterator[str]:
+        """Paths of readable regular files in order; stops at ``MOST_FILES``."""
+        yield from self.listing()[0]
+
+    def listing(self, below: Parts = (), after: Parts = ()) -> tuple[list[str], str]:
+        """Paths of readable regular files in order, at most ``MOST_FILES``, and what to go on ``after``, or nothing."""
+        walk = _Walk()
+        with self._root.folder(below) as folder:
+            walk.go(folder, below, after[len(below) :] if after[: len(below)] == below else ())
+        return walk.paths, walk.stopped
+
+    def usage(self) -> tuple[int, int]:
+        """Bytes and files that the directory holds, history left out."""
+        with self._root.folder(()) as folder:
+            return _usage(folder, 0)
+
+    def replace_all(self, contents: Mapping[Parts, bytes | None]) -> None:
+        """Give files new contents (None removes one): all of them or none."""
+        self.change({parts: None if data is None else Put(data) for parts, data in contents.items()})
+
+    def change(self, puts: Mapping[Parts, Put | None]) -> None:
+        """Change files, all of them or none; see ``changes.commit``."""
+        if self._locked != fcntl.LOCK_EX:
+            self.lock(alone=True)
+        changes.commit(self._root, puts)
+
+    @contextlib.contextmanager
+    def _file(self, parts: Parts) -> Iterator[tuple[int, int]]:
+        if not parts:
+            raise Refused("E_TYPE", "the workspace itself is not a file")
+        fd = self._root.open(parts, FILE)
         try:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
                 raise Refused("E_TYPE", f"{parts[-1]} is not a regular file")
-            if info.st_size > MOST_BYTES:
-                raise Refused("E_SIZE", f"{parts[-1]} is larger than {MOST_BYTES:,} bytes")
-            with os.fdopen(fd, "rb", closefd=False) as file:
-                return file.read(MOST_BYTES)
+            yield fd, info.st_size
         finally:
             os.close(fd)
 
-    def files(self) -> Iterator[str]:
-        """Paths of readable regular files in order; stops at ``MOST_FILES``."""
-        yield from itertools.islice(self._walk(self._fd, ""), MOST_FILES)
-
-    def replace_all(self, changes: Mapping[tuple[str, ...], bytes | None]) -> None:
-        """Give files new contents (None removes one): all of them or none."""
-        old = {parts: self._present(parts) for parts in changes}
-        done: list[tuple[str, ...]] = []
-        try:
-            for parts, data in changes.items():
-                self._replace(parts, data)
-                done.append(parts)
-        except Refused:
-            for parts in reversed(done):
-                with contextlib.suppress(Refused):
-                    self._replace(parts, old[parts])
-            raise
-
-    def _present(self, parts: tuple[str, ...]) -> bytes | None:
-        try:
-            return self.read(parts)
-        except Refused as refusal:
-            if refusal.code == "E_MISSING":
-                return None
-            raise
-
-    def _replace(self, parts: tuple[str, ...], data: bytes | None) -> None:
-        if data is not None and len(data) > MOST_BYTES:
-            raise Refused("E_SIZE", f"{parts[-1]} would be larger than {MOST_BYTES:,} bytes")
-        with self._parent(parts, make=data is not None) as folder:
-            name = parts[-1]
+    def _lock(self, how: int) -> None:
+        until = time.monotonic() + LOCK_S
+        while True:
             try:
-                mode = self._mode(name, folder)
-                if data is None:
-                    os.unlink(name, dir_fd=folder)
-                else:
-                    _write_then_rename(folder, name, data, mode)
-            except OSError as error:
-                raise _refusal(error, name, folder) from None
+                fcntl.flock(self._root.fd, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise Refused("E_BUSY", "another call holds the workspace") from None
+                time.sleep(0.002)
+            except OSError:
+                break  # a file system without locks: calls are not kept apart, each change is still whole
+            else:
+                break
+        self._locked = how
 
-    def _mode(self, name: str, folder: int) -> int:
-        try:
-            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return 0o644
-        if stat.S_ISLNK(info.st_mode):
-            raise Refused("E_SYMLINK", f"{name} is a link")
-        if not stat.S_ISREG(info.st_mode):
-            raise Refused("E_TYPE", f"{name} is not a regular file")
-        return info.st_mode & 0o755
 
-    @contextlib.contextmanager
-    def _parent(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-        if not parts:
-            raise Refused("E_TYPE", "the workspace itself is not a file")
-        fd = os.dup(self._fd)
-        try:
-            for part in parts[:-1]:
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        try:
-                            os.mkdir(part, 0o755, dir_fd=fd)
-                        except OSError as error:
-                            if not isinstance(error, FileExistsError):
-                                raise _refusal(error, part, fd) from None
-                            raise
+class _Walk:
+    """Collects paths in order until there are too many files or folders."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.stopped = ""
+        self._folders = 0
+
+    def go(self, folder: int, prefix: Parts, after: Parts) -> None:
+        """Everything below an open folder that comes after a path relative to it."""
+        self._folders += 1
+        for name, is_folder in _entries(folder, after[0] if after else ""):
+            rest = after[1:] if after and name == after[0] else ()
+            here = (*prefix, name)
+            if self._folders >= MOST_FOLDERS and is_folder:
+                self.stopped = "/".join(here)
+            elif is_folder and len(here) < MOST_PARTS:
                 try:
-                    deeper = os.open(part, _DIRECTORY, dir_fd=fd)
-                except OSError as error:
-                    raise _refusal(error, part, fd) from None
-                os.close(fd)
-                fd = deeper
-            yield fd
-        finally:
-            os.close(fd)
-
-    def _walk(self, folder: int, prefix: str) -> Iterator[str]:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda e: e.name)
-        for entry in found:
-            if _plain(entry.name) in _PRIVATE or entry.name == "__pycache__":
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                try:
-                    deeper = os.open(entry.name, _DIRECTORY, dir_fd=folder)
+                    deeper = os.open(name, DIRECTORY, dir_fd=folder)
                 except OSError:
                     continue  # swapped or gone since it was listed
                 try:
-                    yield from self._walk(deeper, f"{prefix}{entry.name}/")
+                    self.go(deeper, here, rest)
                 finally:
                     os.close(deeper)
-            elif entry.is_file(follow_symlinks=False):
-                yield prefix + entry.name
+            elif not is_folder and (not after or name != after[0]):
+                self.paths.append("/".join(here))
+                if len(self.paths) >= MOST_FILES:
+                    self.stopped = self.paths[-1]
+            if self.stopped:
+                return
 
 
-def _write_then_rename(folder: int, name: str, data: bytes, mode: int) -> None:
-    # A rename puts a new inode under the name, so a second hard link to the old one is not written through.
-    temporary = f".apex-{secrets.token_hex(8)}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(fd, mode)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
+def _entries(folder: int, first: str) -> list[tuple[str, bool]]:
+    """Names of files and folders from ``first`` on, in order; never more than can be used, however many there are."""
+    with os.scandir(folder) as entries:
+        wanted = (
+            (e.name, e.is_dir(follow_symlinks=False))
+            for e in entries
+            if e.name >= first
+            and e.name != "__pycache__"
+            and not private(e.name)
+            and addressable(e.name)
+            and (e.is_dir(follow_symlinks=False) or e.is_file(follow_symlinks=False))
+        )
+        return heapq.nsmallest(MOST_FOLDERS + MOST_FILES, wanted)
 
 
-def _refusal(error: OSError, name: str, folder: int) -> Refused:
-    try:
-        linked = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        linked = False
-    if linked or error.errno == errno.ELOOP:
-        return Refused("E_SYMLINK", f"{name} is a link")
-    if error.errno == errno.ENOENT:
-        return Refused("E_MISSING", f"no {name}")
-    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
-        return Refused("E_TYPE", f"{name} is not of the right type")
-    if error.errno in (errno.ENAMETOOLONG, errno.EINVAL):
-        return Refused("E_ARG", f"{name[:40]} is not a possible name")
-    return Refused("E_IO", f"{name}: {error.strerror}")
+def _usage(folder: int, depth: int) -> tuple[int, int]:
+    size = count = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if private(entry.name):
+                continue
+            if entry.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    size += os.stat(entry.name, dir_fd=folder, follow_symlinks=False).st_size
+                    count += 1
+            elif entry.is_dir(follow_symlinks=False) and depth < MOST_PARTS:
+                try:
+                    deeper = os.open(entry.name, DIRECTORY, dir_fd=folder)
+                except OSError:
+                    continue
+                try:
+                    more = _usage(deeper, depth + 1)
+                finally:
+                    os.close(deeper)
+                size, count = size + more[0], count + more[1]
+    return size, count

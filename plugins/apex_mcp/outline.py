@@ -11,10 +11,9 @@ from functools import lru_cache
 def functions_in(text: str) -> tuple[tuple[str, int, int], ...]:
     """(qualified name, first line, last line) of every function, decorators included; empty if not Python."""
     try:
-        module = ast.parse(text)
+        return tuple(_walk(ast.parse(text), ""))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple(_walk(module, ""))
 
 
 def _walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
@@ -25,5 +24,5 @@ def _walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
             yield from _walk(child, f"{prefix}{child.name}.<locals>.")
         elif isinstance(child, ast.ClassDef):
             yield from _walk(child, f"{prefix}{child.name}.")
-        else:
+        elif not isinstance(child, ast.expr):  # no statement is inside an expression, and those nest deeply
             yield from _walk(child, prefix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,11 @@ from apex_framework.interfaces.prompting import Edit, GrammarError, apply_edit
 from .refusal import Refused, argument, only
 
 MOST_HUNKS = 1000
+MOST_EDITS = 1000
+MOST_COMPARED = 5_000_000
+"""Lines that may be compared to find the places of one file's hunks."""
+MOST_SOUGHT = 50_000_000
+"""Lines that may be compared to find the places of all edits of a call."""
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FORBIDDEN = (
     "rename from",
@@ -30,6 +35,8 @@ Read = Callable[[str], str | None]
 
 def edits_from(items: Sequence[Any], default_path: str = "") -> tuple[Edit, ...]:
     """Edits from JSON objects with path, line, search, replace. Raises Refused."""
+    if len(items) > MOST_EDITS:
+        raise Refused("E_ARG", f"more than {MOST_EDITS:,} edits at once")
     edits: list[Edit] = []
     for item in items:
         if not isinstance(item, Mapping):
@@ -46,6 +53,7 @@ def edits_from(items: Sequence[Any], default_path: str = "") -> tuple[Edit, ...]
 def apply_edits(edits: Sequence[Edit], read: Read) -> dict[str, str]:
     """New texts by path, edits applied in order. Raises Refused when one does not apply."""
     texts: dict[str, str] = {}
+    sought = 0
     for edit in edits:
         text = texts.get(edit.path)
         if text is None:
@@ -54,6 +62,10 @@ def apply_edits(edits: Sequence[Edit], read: Read) -> dict[str, str]:
             raise Refused("E_MISSING", f"no {edit.path}")
         if not edit.search:
             raise Refused("E_PATCH", f"the search text for {edit.path} is empty")
+        lines, first = text.split("\n"), edit.search.partition("\n")[0]
+        sought += len(lines) + lines.count(first) * edit.search.count("\n")
+        if sought > MOST_SOUGHT:
+            raise Refused("E_PATCH", f"too much work to find the places of the edits in {edit.path}")
         try:
             texts[edit.path] = apply_edit(text, edit)
         except GrammarError as error:
@@ -152,15 +164,38 @@ def _apply(text: str, hunks: list[_Hunk], path: str) -> str:
     lines[-1] = lines[-1][:-1]
     if not lines[-1]:
         lines.pop()
-    shift = floor = 0
+    shift = floor = compared = 0
     for hunk in hunks:
         wanted = hunk.start + shift
         size = len(hunk.old)
-        places = [i for i in range(floor, len(lines) - size + 1) if lines[i : i + size] == hunk.old]
-        if not places or (not size and wanted > len(lines)):
+        place = -1
+        for place in _outward(wanted, floor, len(lines) - size):
+            compared += 1
+            if not size:
+                break
+            if lines[place] == hunk.old[0]:
+                compared += size
+                if lines[place : place + size] == hunk.old:
+                    break
+            if compared > MOST_COMPARED:
+                raise Refused("E_PATCH", f"too much work to find the places of the hunks in {path}")
+        else:
+            place = -1
+        if place < 0 or (not size and wanted > len(lines)):
             raise Refused("E_PATCH", f"a hunk does not apply to {path} at line {hunk.start + 1}")
-        place = min(places, key=lambda i: (abs(i - wanted), i))
         lines[place : place + size] = hunk.new
         floor = place + len(hunk.new)
         shift = place - hunk.start + len(hunk.new) - size
     return "".join(lines)
+
+
+def _outward(wanted: int, first: int, last: int) -> Iterator[int]:
+    """Places from ``first`` to ``last``, the nearest first, of two as near the earlier."""
+    below, above = min(wanted, last), max(wanted + 1, first)
+    while below >= first or above <= last:
+        if below >= first and (above > last or wanted - below <= above - wanted):
+            yield below
+            below -= 1
+        else:
+            yield above
+            above += 1

@@ -14,7 +14,7 @@ class Refused(Exception):
     ``E_PATH`` outside or impossible · ``E_MISSING`` no such file · ``E_SYMLINK`` a link on the way · ``E_TYPE``
     not a text file · ``E_SIZE`` too large · ``E_PATCH`` does not apply · ``E_PROTECTED`` not for agents ·
     ``E_ARG`` malformed argument · ``E_TIMEOUT`` took too long · ``E_IO`` the disk refused · ``E_TOOL`` no such tool
-    or ability.
+    or ability · ``E_EXISTS`` there is a file already · ``E_QUOTA`` adds too much · ``E_BUSY`` another call holds it.
     """
 
     def __init__(self, code: str, detail: str) -> None:

@@ -19,6 +19,7 @@ from apex_framework.workers import (
     instances_from,
 )
 
+from .examine import LlamaCppBackend
 from .gguf import Head, read_head
 
 CONTEXT: Final = 8192
@@ -74,7 +75,9 @@ def llama_cpp_backend(
     def identify() -> ModelIdentity:
         return _identity(head, tokens)
 
-    return WorkerBackend(ModelInfo(head.path.stem, tokens, "llama_cpp", identify, check), settings)
+    need = memory_needed(head, tokens, min(batch, tokens), count)
+    info = ModelInfo(head.path.stem, tokens, "llama_cpp", identify, check, need)
+    return LlamaCppBackend(info, settings, head, need)
 
 
 def memory_needed(head: Head, context: int, batch: int, instances: int) -> int:

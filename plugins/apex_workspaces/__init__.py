@@ -1,4 +1,4 @@
-"""Where tasks are worked on and tested: the ``local`` workspaces and the ``plain`` sandbox."""
+"""Where tasks are worked on and tested: the workspaces ``local``, ``checkout`` and ``uv``, and the ``plain`` sandbox."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ def _local(**options: Any) -> WorkspaceProvider:
     return LocalWorkspaces(**options)
 
 
+def _checkout(**options: Any) -> WorkspaceProvider:
+    from .checkout import CheckoutWorkspaces
+
+    return CheckoutWorkspaces(**options)
+
+
+def _uv(**options: Any) -> WorkspaceProvider:
+    from .uv import UvWorkspaces
+
+    return UvWorkspaces(**options)
+
+
 def _plain(**options: Any) -> Sandbox:
     from .plain import PlainSandbox
 
@@ -28,6 +40,8 @@ class Plugin(ApexSpec):
     @hookimpl
     def apex_workspaces(self, add: Add[WorkspaceProvider]) -> None:
         add("local", _local, summary="a private directory per task; tests run in forked processes")
+        add("checkout", _checkout, summary="a repository at one commit; its own tests (pytest, unittest, command)")
+        add("uv", _uv, summary="the same, with a Python environment per task: versions from 3.6, packages")
 
     @hookimpl
     def apex_sandboxes(self, add: Add[Sandbox]) -> None:

@@ -187,7 +187,7 @@ class Zygote:
         sys.argv = ["tests"]
         sys.setrecursionlimit(1000)
         random.seed(0)
-        self._sandbox.enter(Confinement(Path(request["root"]), **limits))
+        self._sandbox.enter(Confinement(Path(request["root"]), **limits, writable=(Path(request["tmp"]),)))
 
     def _run_tests(
         self,

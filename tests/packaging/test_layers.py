@@ -16,8 +16,8 @@ PLUGINS = sorted(p for p in (ROOT / "plugins").iterdir() if (p / "__init__.py").
 
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"errors"}),
-    frozenset({"interfaces", "events", "ports"}),
-    frozenset({"services", "runtime", "budget", "telemetry", "timeloop", "workers"}),
+    frozenset({"interfaces", "events", "ports", "tool_events"}),
+    frozenset({"services", "runtime", "budget", "telemetry", "timeloop", "workers", "git"}),
     frozenset({"session"}),
     frozenset({"episode"}),
     frozenset({"experiment", "analysis"}),
@@ -25,7 +25,7 @@ FLOORS: tuple[frozenset[str], ...] = (
 )
 """From the ground up: a room imports its own floor and those below."""
 
-FRAME = {"": 1, "hookspecs": 1, "catalog": 1, "plugins": 1, "timelimit": 1, "config": 1}
+FRAME = {"": 1, "hookspecs": 1, "catalog": 1, "plugins": 1, "timelimit": 1, "config": 1, "specified": 1}
 """The frame around the rooms, and the highest floor that each part of it may import; any floor above 0 may use it."""
 
 THIRD_PARTY = {
@@ -51,6 +51,7 @@ PUBLIC = {
     "analysis",
     "hookspecs",
     "workers",
+    "git",
 }
 """Modules of the kernel that plugins may import; every module inside interfaces, testing and analysis is public too."""
 
@@ -58,10 +59,13 @@ PLUGIN_THIRD_PARTY = {"click", "numpy", "scipy", "platformdirs", "yaml", "pluggy
 """What plugins may import without an extra."""
 
 PLUGIN_EXTRAS = {
+    "apex_a2a": {"a2a", "google", "grpc", "httpx", "starlette", "uvicorn", "cryptography"},
     "apex_exporters": {"prometheus_client", "opentelemetry"},
-    "apex_cuda": {"torch", "transformers"},
+    "apex_cuda": {"torch", "transformers", "vllm"},
     "apex_llm": {"aiohttp", "httpx", "ollama"},
+    "apex_mcp_edge": {"anyio", "mcp", "mcp_types", "pydantic", "uvicorn"},
     "apex_metal": {"llama_cpp"},
+    "apex_workspaces": {"pytest"},  # that of a task's environment, in a process of its own
 }
 """Plugin -> packages of an extra that its entries require; its own module stays light."""
 
@@ -220,6 +224,8 @@ def test_the_kits_import_nothing_above_the_services() -> None:
         if target not in allowed
         # Not a kit: it rehearses a team in the very session that it will work in, and is loaded for that only.
         and not (target == "session" and "testing/rehearsal.py" in str(found))
+        # Nor is this: a hostile model is let loose in a whole episode, sandbox and judge included.
+        and not (target == "episode" and "testing/attack_range.py" in str(found))
     ]
     assert wrong == []
 

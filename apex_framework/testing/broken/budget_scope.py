@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ...interfaces.budget import BudgetScope, CallTags, Limits, Tranche
+from ...interfaces.budget import BudgetScope, CallTags, Limits, Room, Tranche
 
 
 class Sound:
@@ -151,6 +151,14 @@ class Holder(Sound):
             self.pool.taken[key] += used - self.leased.pop(key)
 
 
+class Boasting(Holder):
+    """Tells of the whole ceiling whatever was taken."""
+
+    def room(self, key: str) -> Room:
+        """All of it."""
+        return Room(self.pool.tokens)
+
+
 class Mean(Holder):
     """Leases half of what is needed."""
 
@@ -258,5 +266,6 @@ BROKEN_REFILLS: dict[str, Callable[[Pool], BudgetScope]] = {
     "hand_back_counts_once": Doubling,
     "overspending_counts_in_full": Clipping,
     "the_dead_keep_their_tranche": Reclaiming,
+    "room_is_what_is_free": Boasting,
 }
 """Check of scopes that share a ceiling -> a holder that fails it and no other."""

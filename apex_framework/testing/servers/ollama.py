@@ -1,4 +1,4 @@
-"""A server that speaks Ollama's native API: chat, show, tags, ps, version.
+"""A server that speaks Ollama's native API: chat, show, tags, ps, version, and unloading by generate.
 
 Written from Ollama's public description of its API. It proves that a client keeps to the published protocol; it proves
 nothing about Ollama itself.
@@ -51,13 +51,17 @@ class OllamaServer(LoopbackServer):
             case "GET", "/api/ps":
                 loaded = [{"model": name, "name": name, "context_length": self.loaded_ctx}] if self.loaded_ctx else []
                 await wire.reply(200, {"models": loaded})
-            case "POST", "/api/show" | "/api/chat" if data.get("model") != name:
+            case "POST", "/api/show" | "/api/chat" | "/api/generate" if data.get("model") != name:
                 await wire.reply(404, {"error": f"model '{data.get('model')}' not found"})
             case "POST", "/api/show":
                 info = {"general.architecture": "tiny", "tiny.context_length": self.model.context_tokens}
                 await wire.reply(200, {"details": {"quantization_level": "F32"}, "model_info": info})
             case "POST", "/api/chat":
                 await self._chat(wire, data)
+            case "POST", "/api/generate" if not data.get("prompt") and data.get("keep_alive") == 0:
+                self.loaded_ctx = 0
+                told = {"model": name, "created_at": "2026-01-01T00:00:00Z", "response": ""}
+                await wire.reply(200, {**told, "done": True, "done_reason": "unload"})
             case _:
                 await wire.reply(404, "404 page not found")
 

@@ -57,7 +57,7 @@ def test_a_budget_that_is_no_number_is_one_line_that_names_it(key, bad):
         ("tokenizer_pool: {approximator_bias_pct: .nan}", "approximator_bias_pct"),
         ("tokenizer_pool: {approximator_bias_pct: -1}", "approximator_bias_pct"),
         ("tokenizer_pool: {approximator: 1}", "unknown setting 'approximator'"),
-        ("tokens: 5", "unknown budget 'tokens'"),
+        ("tokens: 5", "unknown setting 'tokens'"),
         ("5", "must be a table"),
     ],
 )

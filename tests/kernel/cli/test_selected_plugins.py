@@ -33,6 +33,8 @@ def test_settings_reach_the_arm_and_the_jobs(tmp_path: Path) -> None:
 
 def test_usual_plugins_are_not_written_into_a_plan(tmp_path: Path) -> None:
     assert plugin_settings(Context(), load_settings(directory=tmp_path, environ={}).settings) == {}
+    limits = load_settings({"idle_s": "0", "warm_calls": "2", "call_deadline_s": "60"}, directory=tmp_path, environ={})
+    assert plugin_settings(Context(), limits.settings) == {"idle_s": 0.0, "warm_calls": 2}
 
 
 def test_a_workshop_closes_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,7 @@ COLUMNS: dict[str, type] = {
     "violations": int,
     "aborted": int,
     "calls": int,
+    "failed_calls": int,
     "message_tokens": int,
     "denied_tokens": int,
     "test_runs": int,

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from apex_framework.interfaces import STAY, EpisodeContext, EpisodeJob, EpisodeResult, Observation, Outcome, Transition
+from apex_framework.budget import Grant, Ledger
+from apex_framework.episode.arm import Arm
+from apex_framework.episode.budgeting import build_guard
+from apex_framework.interfaces import (
+    STAY,
+    CallTags,
+    EpisodeContext,
+    EpisodeJob,
+    EpisodeResult,
+    Observation,
+    Outcome,
+    Transition,
+)
 from apex_framework.plugins import load_plugins
-from apex_framework.ports import rng
+from apex_framework.ports import RealEffects, SystemClock, rng
 
 
 def work(job: EpisodeJob) -> EpisodeResult:
@@ -127,3 +140,34 @@ def taught(job: EpisodeJob) -> EpisodeResult:
         outcome = Outcome(tokens=100 * step, terminal=last, success=last and bool(result.record["success"]))
         transitions.append(Transition(observation, decision, outcome))
     return EpisodeResult(job.index, result.record, transitions=tuple(transitions))
+
+
+def spending(job: EpisodeJob) -> EpisodeResult:
+    """Spends what ``work`` says through a real guard, in calls of a tenth; cut short where the guard says so."""
+    result = work(job)
+    wanted, arm = int(result.record["tokens"]), Arm.from_json(job.arm)
+    tags = CallTags(job.run["run_id"], f"{arm.name}/{job.task_id}/{job.seed}", "a", "solo", 10_000)
+
+    async def calls() -> tuple[int, dict[str, object]]:
+        catalog = load_plugins().catalog
+        guard = build_guard(arm, catalog, job.run, SystemClock(), RealEffects(), Ledger())
+        spent = 0
+        for _ in range(10):
+            grant = await guard.admit(tags, 0, max_tokens=wanted // 10)
+            if not isinstance(grant, Grant):
+                break
+            spent += guard.settle(grant.id, wanted // 10).tokens
+        await guard.close()
+        return spent, guard.columns()
+
+    spent, cut = asyncio.run(calls())
+    return replace(result, record={**result.record, "tokens": spent, **cut})
+
+
+def breaking_the_store(job: EpisodeJob) -> EpisodeResult:
+    """From the fourth episode on the run's store is no longer what it was."""
+    if job.index == 3:
+        store = Path(job.run["budgets"]["run_store"])
+        store.with_name(f"{store.name}-wal").unlink(missing_ok=True)
+        store.write_bytes(b"junk" * 2_000)
+    return spending(job) if job.index < 3 else work(job)

@@ -125,7 +125,7 @@ def test_virtual_time_needs_deterministic_backends() -> None:
     live = replace(ARM, backends={"coder": "live", "*": "scripted"})
     with pytest.raises(ConfigError, match="backend live is not deterministic: add --real-time"):
         planned(live)
-    assert planned(live, real_time=True).real_time
+    assert planned(live, real_time=True, settings={"allow_weaker_sandbox": True}).real_time
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from apex_budgets.role import RoleScope
 from apex_framework import timeloop
 from apex_framework.budget import Guard, Ledger
 from apex_framework.errors import BackendError, ConfigError
-from apex_framework.events import CallDenied, CallSettled
+from apex_framework.events import CallAnswered, CallDenied, CallSettled
 from apex_framework.interfaces import CallTags, Denied, LLMCapabilities, LLMRequest, LLMResult, LLMStatus, Point, Ruling
 from apex_framework.ports import LoopClock
 from apex_framework.services import LLMService
@@ -288,7 +288,8 @@ def test_an_interceptor_may_answer_instead_at_no_cost():
         return LLMResult("cached", 0, 0)
 
     answer, desk, _ = one(ScriptedBackend(ANSWER), interceptors=[Around("cache", [], instead)])
-    assert answer.text == "cached" and desk.events == [] and desk.guard.ledger.entries == ()
+    assert answer.text == "cached" and desk.guard.ledger.entries == ()
+    assert desk.events == [CallAnswered("ep1", "coder1", "coder", "", 100, 2)]
 
 
 async def _twice(passing, proceed):

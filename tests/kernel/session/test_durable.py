@@ -15,7 +15,7 @@ from lives import busy, life, out_of_order
 
 from apex_framework.budget import Ledger
 from apex_framework.errors import ConfigError, JournalError, RuntimeFault
-from apex_framework.interfaces import AgentContext, AgentID, Epoch, Message, MessagePriority, RouteResult
+from apex_framework.interfaces import AgentContext, AgentID, Epoch, Message, MessagePriority, RouteResult, ToolResult
 from apex_framework.runtime import Journal
 from apex_framework.session import E_IN_DOUBT, DurableLog
 from apex_framework.session.keeper import Keeper
@@ -161,6 +161,21 @@ def test_an_answer_that_failed_is_asked_for_again_on_the_next_try_and_repeated_a
 
     _, here = life(SimulatedDisk(), world, {"a": asks, "b": idle})
     assert here.states["a"]["errors"] == ["E_POLICY", "E_POLICY"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"text": float("nan")}, {"text": "x" * 2**24}, {"text": {(1, 2): "x", "a": 1}}],
+    ids=["nan", "huge", "keys"],
+)
+def test_arguments_that_cannot_be_written_down_are_refused_and_nothing_is_called(arguments: dict[str, Any]) -> None:
+    world, answers = World(), list[ToolResult]()
+
+    async def odd(me: Worker, message: Message, context: AgentContext) -> None:
+        answers.append(await context.use("sink.put", **arguments))
+
+    end, _ = life(SimulatedDisk(), world, {"a": odd, "b": idle})
+    assert [a.error for a in answers] == ["E_ARG"] and not world.effects and not end.faults
 
 
 def test_the_same_call_twice_in_a_step_is_two_calls() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-for room in ("episode", "runtime", "experiment"):
+for room in ("episode", "runtime", "experiment", "telemetry"):
     sys.path.append(str(HERE.parent / room))
 
 

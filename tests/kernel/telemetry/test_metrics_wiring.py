@@ -8,12 +8,25 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from model_servers import of_model_servers
 from rig import TOPOLOGIES, Rig
 from stage import Stage
 
 from apex_framework.budget import Guard, Ledger
 from apex_framework.events import CallSettled, EpisodeFinished, SwitchFinished, TopologyProbed
-from apex_framework.interfaces import AgentID, CallTags, Limits, MetricSample
+from apex_framework.interfaces import (
+    AgentID,
+    CallTags,
+    Intercepted,
+    Limits,
+    LLMRequest,
+    LLMResult,
+    MetricSample,
+    PlanKey,
+    Point,
+)
+from apex_framework.interfaces.prompting import Ask, Kind, Section, render_prompt
+from apex_framework.plugins import load_plugins
 from apex_framework.runtime.health import TopologyHealthProbe
 from apex_framework.runtime.pinning import HealthPin
 from apex_framework.runtime.pressure import Throttle
@@ -23,6 +36,7 @@ from apex_framework.telemetry.metrics import METRICS
 from apex_framework.telemetry.registry import Registry, from_row
 from apex_framework.testing.scripted import ManualClock
 from apex_framework.timeloop import run
+from apex_framework.workers import Holder, Memory, MemoryWatch, Shelf
 
 TAGS = CallTags("r", "e", "coder", "coder", 1000)
 
@@ -144,10 +158,68 @@ def of_a_ledger() -> list[MetricSample]:
     return [*registry.snapshot()]
 
 
+def of_a_plan_cache() -> list[MetricSample]:
+    """The same question twice: a call that is made, and one that is not."""
+    registry = Registry()
+    sections = [Section(Kind.ISSUE, "It fails."), Section(Kind.MAP, "a.py::f 1-9")]
+    request = LLMRequest(render_prompt(Ask.LOCATE, sections), 100)
+    key = PlanKey("shop", "vague:none", "planning")
+    passing = Intercepted(Point.MODEL_CALL, request, "planner", "planner", "e", "locate", key, EventMeter(registry))
+
+    async def answer(_: Intercepted) -> LLMResult:
+        return LLMResult("FOCUS a.py::f | why", 100, 10)
+
+    async def scenario() -> None:
+        cache = load_plugins(only=["plancache"]).catalog.make("interceptor", "plan_cache")
+        for _ in range(2):
+            await cache.around(passing, answer)
+
+    run(scenario(), seed=0)
+    return [*registry.snapshot()]
+
+
+class Held:
+    """A model that takes two seconds to load."""
+
+    async def warm(self) -> None:
+        await asyncio.sleep(2.0)
+
+    async def unload(self) -> None:
+        await asyncio.sleep(0.1)
+
+
+def of_models_in_memory() -> list[MetricSample]:
+    """Two models that take turns on a shelf for one, and one that is unloaded because memory is short."""
+    registry = Registry()
+    meter = EventMeter(registry)
+
+    async def scenario() -> None:
+        shelf = Shelf(1, clock=asyncio.get_running_loop().time)
+        for name in ("coder", "critic"):
+            shelf.add(name, Held())
+        for name in ("coder", "critic"):
+            async with shelf.use(name):
+                await asyncio.sleep(1.0)
+        for event in shelf.drain_events():
+            meter(event)
+
+        async def short() -> Memory:
+            return Memory(4, 100)
+
+        async def unload(holder: Holder) -> None:
+            await asyncio.sleep(0.1)
+
+        await MemoryWatch(lambda: [Holder("w", "coder", 0.0)], unload, read=short, tell=meter).look()
+
+    run(scenario())
+    return [*registry.snapshot()]
+
+
 @pytest.mark.timeout(60)
 def test_every_metric_with_a_source_moves(stage: Stage) -> None:
     episodes = moved(of_episodes(stage))
     all_moved = episodes | moved(of_the_runtime()) | moved(of_a_stalled_loop()) | moved(of_a_ledger())
+    all_moved |= moved(of_a_plan_cache()) | moved(of_models_in_memory()) | moved(of_model_servers())
     sourced = {name for name, spec in METRICS.items() if spec.has_source}
     assert sourced - all_moved == set()
     assert all_moved <= sourced, "a metric that is declared as later has a source: say so in its declaration"

@@ -61,6 +61,12 @@ def test_roles_that_depend_on_the_process_are_caught(monkeypatch: pytest.MonkeyP
     caught(test_workers.test_a_role_always_asks_the_same_instance_and_instances_are_processes)
 
 
+def test_a_hash_without_its_salt_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "ROLE_SALT", "")
+    caught(test_workers.test_a_role_always_asks_the_same_instance_and_instances_are_processes)
+    caught(lambda: test_workers.test_the_roles_of_a_team_are_spread_as_evenly_as_they_can_be(5, 5))
+
+
 def test_a_stop_that_is_passed_on_in_parts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(self: StopCutter, text: str) -> str:
         self.stopped = self.stopped or any(stop in text for stop in self._stops)

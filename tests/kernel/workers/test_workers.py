@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from apex_framework.testing.llm import check_llm_backend
 from apex_framework.workers import WorkerBackend
 from apex_framework.workers.fleet import instance_of
 
-ROLES = ("manager", "planner", "coder", "runner", "critic")
+ROLES = ("planner", "coder", "runner", "critic", "summarizer", "manager", "single")
 
 
 def test_the_kit_passes() -> None:
@@ -50,7 +52,7 @@ def test_pieces_together_are_the_answer() -> None:
 
 
 def test_a_role_always_asks_the_same_instance_and_instances_are_processes() -> None:
-    assert [instance_of(role, 5) for role in ROLES] == [0, 0, 3, 4, 4], "runs of yesterday asked these"
+    assert [instance_of(role, 5) for role in ROLES] == [0, 4, 3, 2, 1, 1, 2], "runs of yesterday asked these"
 
     async def main() -> None:
         backend = make(instances=5)
@@ -64,11 +66,23 @@ def test_a_role_always_asks_the_same_instance_and_instances_are_processes() -> N
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("instances", range(1, 9))
+@pytest.mark.parametrize("team", [5, 6])
+def test_the_roles_of_a_team_are_spread_as_evenly_as_they_can_be(instances: int, team: int) -> None:
+    per_instance = Counter(instance_of(role, instances) for role in ROLES[:team])
+    assert max(per_instance.values()) == math.ceil(team / instances)
+
+
+def test_strange_roles_are_spread_by_chance() -> None:
+    per_instance = Counter(instance_of(f"role-{n}", 5) for n in range(5000))
+    assert all(abs(per_instance[n] - 1000) < 120 for n in range(5)), "four standard deviations"
+
+
 def test_an_instance_is_started_when_its_role_first_asks() -> None:
     async def main() -> None:
         backend = make(instances=5)
         assert backend.processes == ()
-        for role, started in (("manager", 1), ("planner", 1), ("coder", 2), ("runner", 3), ("critic", 3)):
+        for role, started in (("manager", 1), ("summarizer", 1), ("coder", 2), ("critic", 3), ("single", 3)):
             await backend.generate(LLMRequest("hello", 5, role=role))
             assert len(backend.processes) == started
         await backend.close()

@@ -5,21 +5,32 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from apex_framework.interfaces import ModelIdentity
 from apex_framework.testing.engine import ENGINE
-from apex_framework.workers import FleetSettings, ModelInfo, WorkerBackend
+from apex_framework.workers import FleetSettings, Memory, MemoryLimits, ModelInfo, WorkerBackend
+from apex_framework.workers.memory import read_memory as read_this_machine
 
 MADE: list[WorkerBackend] = []
 """Closed after each test: one that fails, as planted bugs want it, must not disturb the next."""
 
 
-def make(*, instances: int = 1, load_s: float = 60.0, grace_s: float = 2.0, **options: Any) -> WorkerBackend:
+def make(
+    *,
+    instances: int = 1,
+    load_s: float = 60.0,
+    grace_s: float = 2.0,
+    memory: MemoryLimits | None = None,
+    read_memory: Callable[[], Awaitable[Memory | None]] = read_this_machine,
+    **options: Any,
+) -> WorkerBackend:
     """A backend whose engine has these options."""
-    settings = FleetSettings(ENGINE, options, instances, load_s=load_s, grace_s=grace_s)
+    settings = FleetSettings(
+        ENGINE, options, instances, load_s=load_s, grace_s=grace_s, memory=memory, read_memory=read_memory
+    )
     MADE.append(WorkerBackend(ModelInfo("words", 4096, "words", lambda: ModelIdentity("words")), settings))
     return MADE[-1]
 

@@ -1,15 +1,15 @@
-"""A transformers model made on the spot: random weights, a tokenizer that was really trained."""
+"""A transformers model for the tests, and the reason why there is none, said aloud."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
+import sys
 from pathlib import Path
 
 import pytest
 
-MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
-WHY = f"needs the extra [cuda]: no {', '.join(MISSING)} (run .ci/models PYTHON, then tox -e models)"
+sys.path.insert(0, str(Path(__file__).parent))
+
+from made_model import MISSING, WHY, make_model
 
 
 @pytest.fixture(scope="session")
@@ -17,34 +17,4 @@ def tiny_transformers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a Llama of two layers. Skips, aloud, where transformers is not installed."""
     if MISSING:
         pytest.skip(WHY)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    from apex_framework.testing.gguf import SPECIALS, TEMPLATE, own_text
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=516, special_tokens=list(SPECIALS), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )  # fmt: skip
-    tokenizer.train_from_iterator([own_text()], trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", chat_template=TEMPLATE)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=516, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=fast.eos_token_id, bos_token_id=None,
-    )  # fmt: skip
-    model = LlamaForCausalLM(config)
-    plain = [id for token, id in fast.get_vocab().items() if token.isascii() and token.isalpha()]
-    with torch.no_grad():  # only words of letters score: no unfinished UTF-8, no early end
-        rows = torch.zeros_like(model.lm_head.weight)
-        rows[plain] = torch.randn(len(plain), 64)
-        model.lm_head.weight.copy_(rows)
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
+    return make_model(tmp_path_factory.mktemp("models") / "tiny")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -161,3 +163,23 @@ def test_failures_are_not_recorded(path):
         record(path, REQUEST, answers=iter([BackendError("down")]))
     (result,) = record(path, REQUEST)
     assert result.text == "fixed"
+
+
+def test_closed_while_the_interpreter_ends_it_writes_what_is_left_and_closes_the_model(path):
+    """No thread can be started then any more."""
+    code = f"""
+import asyncio, atexit
+from apex_framework.testing.scripted import ScriptedBackend
+from apex_llm.replay import ReplayBackend
+
+class Told(ScriptedBackend):
+    async def close(self):
+        print("closed")
+
+backend = ReplayBackend({str(path)!r}, inner=Told(["once"], model_id="model-x"))
+backend.count_tokens("some text")
+atexit.register(lambda: asyncio.run(backend.close()))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "closed\n", "")
+    assert ReplayBackend(path).count_tokens("some text") == rule_of_four("some text")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -200,29 +198,3 @@ def test_instances_map_the_same_file(tiny: Path) -> None:
         maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
         assert any(line.endswith(str(tiny)) and line.split()[1].startswith("r--") for line in maps)
     asyncio.run(backend.close())
-
-
-@pytest.mark.slow
-def test_an_episode_is_run_to_its_end(tiny: Path, tmp_path: Path) -> None:
-    """Random weights repair nothing; that the episode ends as an episode is the result."""
-    environ = {**os.environ, "APEX_GGUF_MODEL_PATH": str(tiny), "APEX_NUM_LLM_INSTANCES": "2"}
-    command = [
-        "run",
-        "--backend",
-        "llama_cpp",
-        "--episodes",
-        "1",
-        "--no-baselines",
-        "--controller",
-        "static:star",
-        "--real-time",
-    ]
-    ended = subprocess.run(
-        [sys.executable, "-m", "apex_framework", *command, "--workers", "1", "--out", str(tmp_path / "run"), "--json"],
-        env=environ, capture_output=True, text=True, timeout=100, cwd=tmp_path,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    assert len(json.loads(ended.stdout)["arms"]) >= 1
-    rows = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
-    done = [row for row in rows if "status" in row]
-    assert len(done) == 1 and done[0]["status"] != "infrastructure", done

@@ -1,7 +1,4 @@
-"""Settings: file < environment < flag, into one model, each value with its origin.
-
-The only kernel module that imports pydantic.
-"""
+"""Where settings come from: file < environment < flag, into one model, each value with its origin."""
 
 from __future__ import annotations
 
@@ -9,14 +6,16 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import ValidationError
 
-from .errors import ConfigError
+from .. import specified
+from ..errors import ConfigError
+from .settings import CEILINGS, Settings, backend_table
 
 ALIASES: dict[str, str] = {
     "cooldown_steps": "cooldown",
@@ -28,86 +27,11 @@ ALIASES: dict[str, str] = {
 
 ENVIRONMENT_PREFIX = "APEX_"
 
+PERSONAL = frozenset({"allow_weaker_sandbox", "mcp_servers"})
+"""Settings that give code more rights: a configuration file of the current folder, which may be a stranger's, cannot say them."""
 
-def _list(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _controllers(value: object) -> object:
-    # A controller's options hold commas ("schedule:star,chain,flat"): in one text, controllers are apart by blanks.
-    return value.split() if isinstance(value, str) else value
-
-
-def _backends(value: object) -> object:
-    """``repair`` or ``coder=vllm,*=repair``."""
-    if not isinstance(value, str):
-        return value
-    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
-    return {role.strip() if eq else "*": (name if eq else role).strip() for role, eq, name in pairs}
-
-
-def _with_others(value: dict[str, str]) -> dict[str, str]:
-    return value if "*" in value else {**value, "*": "repair"}
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
-
-
-class Settings(BaseModel):
-    """Everything that can be set, with its default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    suite: str = Field("mini", description="Suite of tasks; suite/split names both.")
-    split: Literal["train", "dev", "test"] = Field("dev", description="Part of the suite that is worked on.")
-    episodes: PositiveInt = Field(16, description="Tasks per arm.")
-    budget: PositiveInt = Field(10_000, description="Tokens per episode.")
-    seed: int = Field(0, ge=0, description="Seed of everything random.")
-    workers: PositiveInt = Field(2, description="Processes that run episodes.")
-    team: str = Field("swe", description="Who works together.")
-    backend: Annotated[dict[str, str], BeforeValidator(_backends), AfterValidator(_with_others)] = Field(
-        default_factory=lambda: {"*": "repair"}, description="Backend per role, * for all others: coder=vllm,*=repair."
-    )
-    topology_set: Names = Field(("star", "chain", "flat"), min_length=1, description="Topologies to choose from.")
-    controllers: Annotated[tuple[str, ...], BeforeValidator(_controllers)] = Field(
-        ("bandit_v1",), min_length=1, description="One arm each; in one text, apart by blanks."
-    )
-    baselines: bool = Field(True, description="Also run the static topologies and the single agent.")
-    lane: str = Field("fifo", description="Order of service in front of an agent.")
-    transport: str = Field("inproc", description="Way of messages between agents.")
-    scopes: Names = Field(("episode",), min_length=1, description="Ceilings that every call must respect.")
-    policies: Names = Field((), description="Rules that may deny messages, model calls and tool calls, in order.")
-    interceptors: Names = Field((), description="Advice around messages and calls, the outermost first.")
-    tools: Names = Field(("fs", "test"), description="Tool servers of the agents.")
-    workspace: str = Field("local", description="Where tasks are worked on.")
-    executor: str = Field("local", description="Where episodes are run.")
-    exporters: Names = Field(
-        (), description="Ways out for events and metrics; options behind a colon: jsonl:folder=out."
-    )
-    hist_buckets: Path | None = Field(None, description="File of histogram buckets: metric or unit = upper bounds.")
-    dwell: int = Field(2, ge=0, description="Steps that a topology lasts at least.")
-    cooldown: int = Field(2, ge=0, description="Steps without a switch after a switch.")
-    quiesce_deadline_ms: float = Field(
-        50.0, gt=0, allow_inf_nan=False, description="Time that a switch may wait for quiet."
-    )
-    on_busy: Literal["drain", "migrate"] = Field("migrate", description="At a switch, messages for a busy agent.")
-    message_ttl_s: float = Field(60.0, gt=0, allow_inf_nan=False, description="Seconds that a message may wait.")
-    handler_deadline_s: float = Field(
-        3600.0, gt=0, allow_inf_nan=False, description="Seconds that handling one message may take."
-    )
-    lane_capacity: PositiveInt = Field(10_000, description="Messages in front of one agent.")
-    lane_bytes: PositiveInt | None = Field(None, description="Payload bytes in front of one agent.")
-    total_bytes: PositiveInt | None = Field(None, description="Payload bytes in front of all agents together.")
-    dedup_cap: int = Field(50_000, ge=0, description="Messages that each agent remembers, to flag repeated ones.")
-    strict_pair_fifo: bool = Field(False, description="Nothing overtakes between two agents.")
-    throttle: bool = Field(False, description="Senders wait when a lane fills.")
-    relief: str = Field("", description="Topology to ask for under sustained pressure; needs throttle.")
-    parallel_prepare: bool = Field(True, description="Warm-ups of a switch at once.")
-    prevalidate: bool = Field(False, description="Probe a target before switching to it.")
-    health_pin: bool = Field(False, description="Pin to chain on evidence of broken promises or a slow controller.")
-    candidates: PositiveInt = Field(8, description="Edits per repair answer, the same for all arms.")
-    real_time: bool = Field(False, description="The machine's clock instead of virtual time.")
-    out: Path | None = Field(None, description="Run folder; by default a new one under runs/.")
+BACKEND_VARIABLES = ("APEX_LLM_BACKEND", "HERMES_BACKEND")
+"""Variables of the specification: the backend of the roles for which neither a file, APEX_BACKEND nor a flag names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,27 +61,45 @@ def load_settings(
     """Settings from a file, the environment and flags; the later wins. Flags that are None or empty tuples are unset.
 
     The file is ``config`` (TOML or YAML), else ``apex.toml`` in ``directory`` (the current one), else the table
-    ``[tool.apex]`` of its ``pyproject.toml``. A table (of backends) adds to the table below it. Raises ConfigError, with the place and what was meant.
+    ``[tool.apex]`` of its ``pyproject.toml``. A table (of backends) adds to the table below it, a text replaces it.
+    Below the file is what BACKEND_VARIABLES say, which must agree. Raises ConfigError, with the place and what was meant.
     """
     layers = [
         _from_file(config, directory or Path.cwd()),
         _from_environment(os.environ if environ is None else environ),
         _from_flags(flags or {}),
     ]
+    if not any(_names_all(layer.values.get("backend")) for layer in layers):
+        layers.insert(0, _from_backend_variables(os.environ if environ is None else environ))
+    layers[:0] = [*_specified(layers)]
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
     for layer in layers:
         for name, value in layer.values.items():
-            below = _backends(values.get(name))
-            values[name] = {**below, **value} if isinstance(value, dict) and isinstance(below, dict) else value
-        origins |= layer.places
+            below = backend_table(values.get(name))
+            if isinstance(value, dict) and isinstance(below, dict):
+                values[name] = {**below, **value}
+                origins[name] += f" + {layer.places[name]}"
+            else:
+                values[name] = value
+                origins[name] = layer.places[name]
+    for name in CEILINGS & set(values):
+        if values[name] is None:
+            raise ConfigError(f"{origins[name]}: {name}: null is no ceiling", "leave it out where nothing is bounded")
     try:
         return Configuration(Settings.model_validate(values), origins)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
         allowed = Settings.model_fields[name].description or ""
-        raise ConfigError(f"{origins[name]}: {name}: {first['msg']} (got {values.get(name)!r})", allowed) from None
+        raise ConfigError(
+            f"{origins[name]}: {name}: {first['msg'].removeprefix('Value error, ')} (got {values.get(name)!r})", allowed
+        ) from None
+
+
+def file_in_force(config: Path | None = None, directory: Path | None = None) -> Path | None:
+    """The file that ``load_settings`` would read; None where there is none."""
+    return _find(config, directory or Path.cwd())[0]
 
 
 def read_table(path: Path) -> dict[str, tuple[str, Any]]:
@@ -166,11 +108,6 @@ def read_table(path: Path) -> dict[str, tuple[str, Any]]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a table of names and values is needed")
     return {str(key): (f"{path}:{_line(text, str(key), ())}", value) for key, value in data.items()}
-
-
-def json_schema() -> dict[str, Any]:
-    """JSON schema of a configuration file."""
-    return Settings.model_json_schema()
 
 
 def _canonical(name: str) -> str:
@@ -215,12 +152,37 @@ def _from_environment(environ: Mapping[str, str]) -> _Source:
         if base in known:
             value: Any = environ[variable]
             if key:
-                table = _backends(found.get(known[base], ("", {}))[1])
+                table = backend_table(found.get(known[base], ("", {}))[1])
                 value = {**(table if isinstance(table, dict) else {}), key.lower(): value}
             found[known[base]] = (variable, value)
         elif base.startswith(ENVIRONMENT_PREFIX) and (close := difflib.get_close_matches(base, known, 1, 0.9)):
             raise ConfigError(f"the variable {variable} is no setting", f"did you mean {close[0]}?")
     return _layer(found)
+
+
+def _names_all(backend: object) -> bool:
+    """Whether a layer leaves no role to the layers below it: a text replaces them, a table adds to them."""
+    return isinstance(backend, str) or (isinstance(backend, dict) and "*" in backend)
+
+
+def _from_backend_variables(environ: Mapping[str, str]) -> _Source:
+    given = {variable: environ[variable].strip() for variable in BACKEND_VARIABLES if environ.get(variable, "").strip()}
+    if len(set(given.values())) > 1:
+        both = " and ".join(f"{variable}={value}" for variable, value in given.items())
+        raise ConfigError(f"{both} name different backends", "unset one of them, or name the backend: --backend NAME")
+    return _layer({"backend": next(iter(given.items()))} if given else {})
+
+
+def _specified(layers: Sequence[_Source]) -> Iterator[_Source]:
+    """What the specification's files say that these layers name: below all of them."""
+    for setting, parse in (("budgets", specified.budgets), ("controller_file", specified.controller)):
+        named = [layer for layer in layers if layer.values.get(setting) is not None]
+        if named:
+            path, said = Path(str(named[-1].values[setting])), named[-1].places[setting]
+            if path.suffix not in {".yaml", ".yml", ".toml"}:
+                raise ConfigError(f"{said}: {setting}: {path} is no .yaml, .yml or .toml")
+            data, text = _read(path)
+            yield _layer(parse(data, lambda *keys: f"{path}:{_nested(text, keys)}"))  # noqa: B023 - called here
 
 
 def _from_file(config: Path | None, directory: Path) -> _Source:
@@ -232,6 +194,11 @@ def _from_file(config: Path | None, directory: Path) -> _Source:
         data = data.get(key, {})
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: settings must be a table of names and values")
+    if config is None and (weaker := next((str(k) for k in data if _canonical(str(k)) in PERSONAL), "")):
+        place = f"{path}:{_line(text, weaker, table)}"
+        raise ConfigError(
+            f"{place}: a file that happens to lie here may not say {weaker!r}", "give the flag, or --config"
+        )
     return _layer({str(k): (f"{path}:{_line(text, str(k), table)}", v) for k, v in data.items()})
 
 
@@ -261,15 +228,28 @@ def _parse(path: Path, text: str) -> Any:
 
         try:
             return yaml.safe_load(text) or {}
+        except (ValueError, RecursionError) as error:  # a date that no calendar has; brackets in brackets
+            raise ConfigError(f"{path}: not YAML that can be read: {error}") from error
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             place = f"{path}:{mark.line + 1}" if mark else str(path)
             raise ConfigError(f"{place}: {getattr(error, 'problem', None) or 'not YAML'}") from error
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise ConfigError(f"{path}: not TOML that can be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise ConfigError(f"{path}{':' + line[1] if line else ''}: {error}") from error
+
+
+def _nested(text: str, keys: Sequence[object]) -> int:
+    """1-based line of a key within keys, in YAML or TOML: each searched from the line of the one before."""
+    lines, at = text.splitlines(), 0
+    for key in keys:
+        pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(str(key))}["']?\s*[\]=:.]""")
+        at = next((number for number in range(at, len(lines)) if pattern.match(lines[number])), at)
+    return at + 1
 
 
 def _line(text: str, key: str, table: tuple[str, ...]) -> int:

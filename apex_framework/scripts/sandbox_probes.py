@@ -1,0 +1,52 @@
+"""``python -m apex_framework.scripts.sandbox_probes NAME``: make every attempt to get out of a sandbox, a line each.
+
+Exit status 0 when all were stopped, else 5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import click
+
+from ..cli.context import Context
+from ..errors import SandboxError
+from ..interfaces import Sandbox
+from ..testing.probes import Attempt, how_many, run_probes
+
+OUT = 5
+"""Exit status when an attempt got out: a gate that is not passed."""
+
+
+@click.command()
+@click.argument("name")
+@click.option("--enter", is_flag=True, help="In a process that was confined while it ran, not in a wrapped command.")
+@click.pass_obj
+def probes(context: Context, /, name: str, enter: bool) -> int:
+    """Try the sandbox NAME. Everything is tried on canaries; takes seconds."""
+    attempts = tried(context.plugins.catalog.make("sandbox", name), entered=enter)
+    lines = [f"{'OUT ' if a.out else 'held'}  {a.name:<28}  {a.seen}" for a in attempts]
+    held = sum(not a.out for a in attempts)
+    lines.append(f"{held} of {len(attempts)} attempts were stopped")
+    context.emit([dataclasses.asdict(a) for a in attempts], "\n".join(lines))
+    return 0 if held == len(attempts) else OUT
+
+
+def tried(sandbox: Sandbox, *, entered: bool = False) -> tuple[Attempt, ...]:
+    """What came of every attempt. Raises SandboxError when it refuses to confine."""
+    attempts = run_probes(sandbox, entered=entered)
+    if not attempts:
+        raise SandboxError(f"sandbox {sandbox.name} cannot confine anything here", "see: apex doctor --security")
+    return attempts
+
+
+def in_all() -> int:
+    """How many attempts there are."""
+    return how_many()
+
+
+if __name__ == "__main__":
+    from ..cli.boundary import run
+
+    sys.exit(run(sys.argv[1:], probes, "sandbox_probes"))

@@ -1,0 +1,8 @@
+"""One folder of helpers for all tests of the plan cache."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
