@@ -21,6 +21,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _TASKS = [
     click.option("--suite", metavar="SUITE[/SPLIT]", help="Tasks to work on: mini/dev."),
+    click.option(
+        "--data", type=click.Path(path_type=Path), help="File of the suite's tasks, for suites that read one."
+    ),
+    click.option("--repos", type=click.Path(path_type=Path), help="Folder of its repositories, as bare clones."),
     click.option("--episodes", type=int, metavar="N", help="Tasks per arm."),
 ]
 
@@ -100,9 +104,12 @@ def settings_from(config_file: Path | None, defaults: Mapping[str, Any] | None =
         if not equals:
             raise ConfigError(f"--set {assignment}: no '='", "--set NAME=VALUE, see: apex config show")
         flags[name.strip()] = value.strip()
+    places = {name: str(path.absolute()) for name in ("data", "repos") if (path := flags.pop(name, None)) is not None}
     found = load_settings(flags, config=config_file)
     own = {name: value for name, value in (defaults or {}).items() if found.origins[name] == "default"}
     settings = found.settings.model_copy(update=own)
+    if places:
+        settings = settings.model_copy(update={"suite_options": {**settings.suite_options, **places}})
     suite, slash, split = settings.suite.partition("/")
     if slash:
         if split not in ("train", "dev", "test"):
@@ -175,7 +182,9 @@ def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
         shared["budgets"] = budgets.to_json()
     if context.safe_mode:
         shared["safe_mode"] = True
-    if settings.workspace != "local":
+    if settings.suite_options:
+        shared["suite_options"] = dict(settings.suite_options)
+    if settings.workspace != "auto":
         shared["workspace"] = settings.workspace
     if settings.executor != "local":
         shared["executor"] = settings.executor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -132,12 +132,13 @@ def _totals(tasks: Sequence[Task]) -> list[str]:
     return [f"{len(tasks)} tasks; {shares}", f"{len(clusters)} clusters, the largest with {largest} tasks"]
 
 
-def _open(context: Context, name: str, limit: int | None) -> tuple[TaskSuite, str]:
+def _open(
+    context: Context, name: str, limit: int | None, options: Mapping[str, str] | None = None
+) -> tuple[TaskSuite, str]:
     """A suite by ``name/split``; dev without a split."""
     base, _, split = name.partition("/")
     if split not in ("", "train", "dev", "test"):
         raise UsageError(f"suite {base!r} has no split {split!r}", "known: train, dev, test")
-    catalog = context.plugins.catalog
-    options: dict[str, Any] = {} if limit is None else {"limit": limit}
-    made: TaskSuite = catalog.make("suite", base, workspaces=lambda: catalog.make("workspace", "local"), **options)
-    return made, split or "dev"
+    from ..episode.workshop import make_suite
+
+    return make_suite(context.plugins.catalog, base, limit, options=options), split or "dev"

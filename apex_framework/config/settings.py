@@ -83,6 +83,14 @@ def _roles(value: object) -> object:
     }
 
 
+def _suite_options(value: object) -> object:
+    """``data=lite.jsonl,repos=clones``; names and texts."""
+    table = backend_table(value) if value else {}
+    if not isinstance(table, dict) or "*" in table:
+        raise ValueError("options and their values are needed: data=lite.jsonl,repos=clones")
+    return {str(name): str(text) for name, text in table.items()}
+
+
 def _no_single(value: int) -> int:
     if value == 1:
         raise ValueError("one result is no loop: 2 to 64, or 0 for never")
@@ -106,6 +114,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     suite: str = Field("mini", description="Suite of tasks; suite/split names both.")
+    suite_options: Annotated[dict[str, str], BeforeValidator(_suite_options)] = Field(
+        default_factory=dict, description="Options of the suite: data=lite.jsonl,repos=clones."
+    )
     split: Literal["train", "dev", "test"] = Field("dev", description="Part of the suite that is worked on.")
     episodes: PositiveInt = Field(16, description="Tasks per arm.")
     budget: PositiveInt = Field(10_000, le=MOST_TOKENS, description="Tokens per episode.")
@@ -169,7 +180,7 @@ class Settings(BaseModel):
     tool_result_bytes: int = Field(
         8 * 2**20, ge=1024, description="Tool results above this are kept aside and read in pages."
     )
-    workspace: str = Field("local", description="Where tasks are worked on.")
+    workspace: str = Field("auto", description="Where tasks are worked on; auto: where their suite wants it.")
     sandbox: str = Field(
         "auto", description="What confines the code of tasks; auto: as strong as can be where others wrote it."
     )

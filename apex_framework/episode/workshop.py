@@ -15,6 +15,9 @@ from ..plugins import Plugins, load_plugins
 from .confining import SETTINGS, sandbox_for
 from .models import ModelRoom
 
+AUTO = "auto"
+"""Names the workspaces that a suite prefers."""
+
 
 class Workshop:
     """Made once per process and kind of run; ``close`` releases processes and files."""
@@ -25,12 +28,13 @@ class Workshop:
         suite: str,
         split: str,
         limit: int | None = None,
-        workspace: str = "local",
+        workspace: str = AUTO,
         resident_models: int | None = None,
         sandbox: Sandbox | None = None,
+        suite_options: Mapping[str, str] | None = None,
     ) -> None:
         self.plugins = plugins
-        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit, workspace, sandbox)
+        self.suite: TaskSuite = make_suite(plugins.catalog, suite, limit, workspace, sandbox, suite_options)
         self.split = split
         self.workspaces: WorkspaceProvider = self.suite.workspaces()
         self._tasks: dict[str, Task] = {}
@@ -68,14 +72,26 @@ class Workshop:
 
 
 def make_suite(
-    catalog: Catalog, name: str, limit: int | None = None, workspace: str = "local", sandbox: Sandbox | None = None
+    catalog: Catalog,
+    name: str,
+    limit: int | None = None,
+    workspace: str = AUTO,
+    sandbox: Sandbox | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> TaskSuite:
-    """A suite by name, with the workspaces that its tasks are worked on in, and what confines their tests there."""
-    options: dict[str, Any] = {} if limit is None else {"limit": limit}
+    """A suite by name, with the workspaces that its tasks are worked on in, and what confines their tests there.
+
+    Its factory is given ``limit`` and ``options`` where there are any, and ``workspaces``: called with the name of the
+    provider that the suite prefers, ``local`` without one, it makes that, or the one that the user asked for.
+    """
     confining = {} if sandbox is None else {"sandbox": sandbox}
-    suite: TaskSuite = catalog.make(
-        "suite", name, workspaces=lambda: catalog.make("workspace", workspace, **confining), **options
-    )
+
+    def workspaces(preferred: str = "local") -> WorkspaceProvider:
+        made: WorkspaceProvider = catalog.make("workspace", preferred if workspace == AUTO else workspace, **confining)
+        return made
+
+    given: dict[str, Any] = {**(options or {}), **({} if limit is None else {"limit": limit})}
+    suite: TaskSuite = catalog.make("suite", name, workspaces=workspaces, **given)
     return suite
 
 
@@ -85,13 +101,19 @@ def _workshop(settings: str) -> Workshop:
     plugins = load_plugins(
         block=tuple(run.get("blocked", ())), only=run.get("only"), safe_mode=bool(run.get("safe_mode", False))
     )
-    kept = run.get("limit"), run.get("workspace", "local"), run.get("resident_models")
-    workshop = Workshop(plugins, run["suite"], run["split"], *kept, sandbox=sandbox_for(run, plugins.catalog))
+    kept = run.get("limit"), run.get("workspace", AUTO), run.get("resident_models")
+    sandbox = sandbox_for(run, plugins.catalog)
+    workshop = Workshop(
+        plugins, run["suite"], run["split"], *kept, sandbox=sandbox, suite_options=run.get("suite_options")
+    )
     atexit.register(workshop.close)
     return workshop
 
 
 def workshop_for(run: Mapping[str, Any]) -> Workshop:
     """This process's workshop for a run: the one cache that a worker keeps, keyed by all that decides it."""
-    keys = ("suite", "split", "limit", "workspace", "blocked", "only", "safe_mode", "resident_models", *SETTINGS)
+    keys = (
+        *("suite", "suite_options", "split", "limit", "workspace", "blocked", "only", "safe_mode", "resident_models"),
+        *SETTINGS,
+    )
     return _workshop(json.dumps({k: run[k] for k in keys if k in run}, sort_keys=True))

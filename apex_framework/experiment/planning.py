@@ -66,7 +66,7 @@ def make_plan(
     Allowance(catalog, arms, budgets).check()
     policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
     with answering(catalog, "suite", suite):
-        made = make_suite(catalog, suite, limit)
+        made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
     every = made.tasks(split)
     tasks = choose_tasks(every, limit)
     settings = confined(settings or {}, arms, every, catalog)

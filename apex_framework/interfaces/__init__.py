@@ -45,7 +45,7 @@ from .policy import ModelCall, Policy, Ruling, Subject
 from .report import Report
 from .sandbox import Confinement, Level, Sandbox, SandboxStatus
 from .store import BlobInfo, BlobStore
-from .suite import Task, TaskSuite, Verdict
+from .suite import GradesPatches, Task, TaskSuite, Verdict
 from .team import Agent, AgentContext, Brief, Pings, Snapshots, Team
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .topology import Member, Roster, Routes, Topology
@@ -89,6 +89,7 @@ __all__ = [
     "Exporter",
     "Finding",
     "Grade",
+    "GradesPatches",
     "HasGit",
     "Health",
     "Identifies",

@@ -75,3 +75,19 @@ class TaskSuite(Protocol):
     def grade(self, task: Task, workspace: Workspace) -> Verdict:
         """Judge the present state of a workspace with tests that its agents never saw; blocking."""
         ...
+
+
+@runtime_checkable
+class GradesPatches(Protocol):
+    """Optional ability of a suite: it knows a patch that solves each task, and judges patches without a team."""
+
+    def gold(self, task: Task) -> str:
+        """The patch of those who solved the task, as a unified diff. No agent and no workspace ever sees it."""
+        ...
+
+    def grade_patch(self, task: Task, patch: str) -> Verdict:
+        """Judge a unified diff against the task's base, the empty one too; blocking.
+
+        A patch that does not apply is no success, and its ``detail`` says so.
+        """
+        ...

@@ -124,7 +124,7 @@ def names(settings: Settings, catalog: Catalog) -> Iterator[Finding]:
         ("team", settings.team),
         ("lane", settings.lane),
         ("transport", settings.transport),
-        ("workspace", settings.workspace),
+        *([("workspace", settings.workspace)] if settings.workspace != "auto" else []),
         ("executor", settings.executor),
         *(("llm_backend", name) for name in sorted(set(settings.backend.values()))),
         *(("topology", name) for name in settings.topology_set),
