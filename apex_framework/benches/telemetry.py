@@ -81,10 +81,15 @@ def _row(case: str, contender: str, metric: str, value: float, unit: str) -> Row
 def _in_turns(one: Callable[[], float], other: Callable[[], float]) -> tuple[list[float], list[float]]:
     """What each gives, as neighbours, the first of them now one and now the other."""
     taken: tuple[list[float], list[float]] = ([], [])
-    for turn in range(ROUNDS):
-        for which in (0, 1) if turn % 2 else (1, 0):
-            gc.collect()
-            taken[which].append((one, other)[which]())
+    gc.collect()
+    gc.freeze()  # what was there before is nobody's to collect between the rounds
+    try:
+        for turn in range(ROUNDS):
+            for which in (0, 1) if turn % 2 else (1, 0):
+                gc.collect()
+                taken[which].append((one, other)[which]())
+    finally:
+        gc.unfreeze()
     return taken
 
 

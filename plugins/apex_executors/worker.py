@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def _load(work: str) -> Callable[[EpisodeJob], EpisodeResult]:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    logging.disable()  # what is cut off now tells of nothing but this
     sys.exit(128 + number)  # an exception, so that workspaces and processes are cleaned up on the way out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -28,6 +29,7 @@ async def stdio() -> AsyncIterator[Streams]:
         async with streams(reading, writing) as pair:
             yield pair
     finally:
+        sys.stdout.flush()  # what was printed in between, before stdout is stdout again
         os.dup2(reading, 0)
         os.dup2(writing, 1)
         os.close(nothing)

@@ -1,13 +1,11 @@
-"""Loading everything imports nothing heavy, and the program starts as fast as it promises."""
+"""Loading everything imports nothing heavy, and the program starts with little more than its command line library."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
-import statistics
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -82,21 +80,16 @@ def test_every_plugin_of_the_distribution_loads() -> None:
     assert json.loads(done.stdout) == []
 
 
-def best(command: list[str], times: int = 7) -> float:
-    """Seconds of the fastest of some runs, the first of which warms the caches."""
-    taken = []
-    for _ in range(times):
-        started = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True, timeout=60)
-        taken.append(time.perf_counter() - started)
-    return statistics.quantiles(taken, n=4)[0]
+def modules_loaded(program: str) -> int:
+    code = f"import atexit, sys; atexit.register(lambda: print(len(sys.modules), file=sys.stderr))\n{program}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return int(done.stderr.splitlines()[-1])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("argument", "limit"), [("--version", 3.0), ("--help", 4.0)])
-def test_the_program_starts_within_a_few_times_its_command_line_library(argument: str, limit: float) -> None:
+@pytest.mark.parametrize(("argument", "limit"), [("--version", 1.5), ("--help", 3.0)])
+def test_the_program_imports_little_more_than_its_command_line_library(argument: str, limit: float) -> None:
+    """What it takes in time is measured by ``apex bench startup``."""
     entry = next(p for p in importlib.metadata.entry_points(group="console_scripts") if p.name == "apex")
-    program = f"import sys; sys.argv = ['apex', {argument!r}]; from {entry.module} import {entry.attr}; {entry.attr}()"
-    ours = best([sys.executable, "-c", program])
-    click = best([sys.executable, "-c", "import click"])
-    assert ours <= limit * click, f"{ours * 1000:.0f} ms against {click * 1000:.0f} ms of import click"
+    ours = modules_loaded(f"sys.argv = ['apex', {argument!r}]; from {entry.module} import {entry.attr}; {entry.attr}()")
+    click = modules_loaded("import click")
+    assert ours <= limit * click, f"{ours} modules against {click} of import click"
