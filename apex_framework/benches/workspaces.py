@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from ..errors import WorkspaceError
 from ..interfaces import Task, WorkspaceProvider
 
 FILES = 1000
@@ -120,7 +121,16 @@ def _first(
 
 
 def _copy(source: Path, to: Path) -> None:
+    _check_there(source)
     subprocess.run(["cp", "-r", str(source), str(to)], check=True)
+
+
+def _check_there(source: Path) -> None:
+    """Temporary folders are cleared by others now and then: what is measured against nothing is no number."""
+    if len(_paths(source)) != FILES:
+        raise WorkspaceError(
+            f"{source} was removed or changed while it was measured", "set TMPDIR to a folder that nobody else clears"
+        )
 
 
 def _write(root: Path, files: dict[str, str]) -> None:
@@ -140,6 +150,7 @@ def _change(root: Path) -> None:
 
 def _same(one: Path, other: Path) -> None:
     """Raises RuntimeError when a roll-back did not bring back what was there."""
+    _check_there(other)
     for ours, theirs in zip(_paths(one), _paths(other), strict=True):
         if ours.read_bytes() != theirs.read_bytes():
             raise RuntimeError(f"{ours} was not rolled back")

@@ -34,6 +34,8 @@ class TestReport:
     status: str = "finished"
     """``finished``, ``timeout`` or ``crashed``."""
     cost_s: float = 0.0
+    output: str = ""
+    """What was printed, where the task asks for it (``keep_output``). The code under test wrote it: it proves nothing alone."""
 
     @property
     def passed(self) -> int:

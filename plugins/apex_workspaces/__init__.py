@@ -1,4 +1,4 @@
-"""Where tasks are worked on and tested: the workspaces ``local``, ``checkout`` and ``uv``, and the ``plain`` sandbox."""
+"""Where tasks are worked on and tested: the workspaces ``local``, ``checkout``, ``uv`` and ``swebench``, and the ``plain`` sandbox."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def _uv(**options: Any) -> WorkspaceProvider:
     return UvWorkspaces(**options)
 
 
+def _swebench(**options: Any) -> WorkspaceProvider:
+    from .containers import ContainerWorkspaces
+
+    return ContainerWorkspaces(**options)
+
+
 def _plain(**options: Any) -> Sandbox:
     from .plain import PlainSandbox
 
@@ -42,6 +48,7 @@ class Plugin(ApexSpec):
         add("local", _local, summary="a private directory per task; tests run in forked processes")
         add("checkout", _checkout, summary="a repository at one commit; its own tests (pytest, unittest, command)")
         add("uv", _uv, summary="the same, with a Python environment per task: versions from 3.6, packages")
+        add("swebench", _swebench, summary="a container's image per task; needs a Docker engine that answers")
 
     @hookimpl
     def apex_sandboxes(self, add: Add[Sandbox]) -> None:

@@ -5,26 +5,21 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from apex_framework.errors import WorkspaceError
-from apex_framework.git import Repository
-from apex_framework.interfaces import Sandbox, Task, TestOutcome, TestReport
+from apex_framework.interfaces import Sandbox, Task
 
-from . import removing, state, tree
-from .bases import fetched
-from .discovery import find_tests
+from . import state
+from .bases import Bases
 from .plain import PlainSandbox
 from .recipe import Recipe, recipe_of
-from .running import Interpreter, Place, ask
-from .scratch import make_scratch, remove
+from .running import Interpreter
+from .scratch import Scratch
+from .workspace import CheckoutWorkspace
 
 _KEPT = 8
-"""Bases of tasks, and lists of tests, that are kept."""
-_START_S = 0.5
+"""Lists of tests that are kept."""
 
 
 class CheckoutWorkspaces:
@@ -34,13 +29,16 @@ class CheckoutWorkspaces:
     which vanishes at ``close`` or after this process.
     """
 
+    own_python = False
+    """Whether a task may ask for an interpreter or packages."""
+
     def __init__(self, *, sandbox: Sandbox | None = None, network: bool = False) -> None:
-        self._scratch = make_scratch()
+        self._place = Scratch()
+        self._scratch = self._place.path
         self.sandbox = sandbox or PlainSandbox()
-        self._network = network
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._bases: OrderedDict[tuple[str, ...], state.State] = OrderedDict()
+        self.bases = Bases(self.folder, network=network)
         self._found: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._closed = False
 
@@ -51,22 +49,22 @@ class CheckoutWorkspaces:
         for stand-ins of large files (which would not be there), for a wrong ``task.run``.
         """
         recipe = recipe_of(task)
-        base = self._base(task, recipe)
+        if not self.own_python and (recipe.packages or recipe.pre_install or recipe.python or recipe.site):
+            raise WorkspaceError(
+                f"task {task.id} wants a Python environment of its own (python, packages, pre_install, site)",
+                "use the workspaces 'uv'",
+            )
+        base = self.bases.state_of(task, recipe)
         interpreter = self.interpreter(task, recipe, base)
         return CheckoutWorkspace(self, task, recipe, interpreter, base, base)
 
     def close(self) -> None:
         """Remove every workspace; idempotent."""
         self._closed = True
-        remove(self._scratch)
+        self._place.remove()
 
     def interpreter(self, task: Task, recipe: Recipe, base: state.State) -> Interpreter:
         """What runs the tests of a task. Raises WorkspaceError."""
-        if recipe.packages or recipe.pre_install or recipe.python:
-            raise WorkspaceError(
-                f"task {task.id} wants a Python environment of its own (python, packages, pre_install)",
-                "use the workspaces 'uv'",
-            )
         return Interpreter()
 
     def folder(self) -> Path:
@@ -88,225 +86,3 @@ class CheckoutWorkspaces:
             self._found[key] = tests
             while len(self._found) > _KEPT:
                 self._found.popitem(last=False)
-
-    def _base(self, task: Task, recipe: Recipe) -> state.State:
-        files = {tree.safe_path(path): (state.FILE, text.encode()) for path, text in task.files.items()}
-        if not task.repo:
-            return files
-        key = (task.repo, task.base_commit, *recipe.allow)
-        with self._lock:
-            base = self._bases.get(key)
-            if base is None:
-                base = self._bases[key] = fetched(task, recipe, self.folder(), network=self._network)
-                while len(self._bases) > _KEPT:
-                    self._bases.popitem(last=False)
-        return {**base, **files} if files else base
-
-
-class CheckoutWorkspace:
-    """A private folder with savepoints held in memory: files with their modes, and links."""
-
-    def __init__(
-        self,
-        provider: CheckoutWorkspaces,
-        task: Task,
-        recipe: Recipe,
-        interpreter: Interpreter,
-        base: state.State,
-        start: state.State,
-    ) -> None:
-        self._provider, self._task, self._recipe, self._interpreter = provider, task, recipe, interpreter
-        self._base, self._savepoint = base, start
-        self._root = provider.folder()
-        self._folder = state.Folder(self._root)
-        self._runs: tuple[Place, state.Folder] | None = None
-        self._lock = threading.Lock()
-        self._disposed = False
-        self._folder.write(start)
-
-    @property
-    def root(self) -> Path:
-        """Absolute path of the folder."""
-        return self._root
-
-    def fork(self) -> CheckoutWorkspace:
-        """An independent copy of the present state, which is also its savepoint."""
-        present = self._read()
-        return CheckoutWorkspace(self._provider, self._task, self._recipe, self._interpreter, self._base, present)
-
-    def commit(self) -> str:
-        """Take the present state as the savepoint; the id is a hash of its content."""
-        self._savepoint = self._read()
-        return state.digest(self._savepoint)[:16]
-
-    def rollback(self) -> None:
-        """Return to the last savepoint, or to the creation."""
-        self._check_alive()
-        self._folder.restore(self._savepoint)
-
-    def dispose(self) -> None:
-        """Remove the folder; idempotent."""
-        self._disposed = True
-        removing.remove(self._root)
-        if self._runs is not None:
-            removing.remove(self._runs[0].work.parent)
-
-    def diff(self) -> str:
-        """What changed since the task's creation, in git's form, modes, links and binary files included."""
-        present, base = self._read(), self._base
-        names = [p for p in sorted({*base, *present}) if base.get(p) != present.get(p)]
-        if not names:
-            return ""
-        place = self._provider.folder()
-        try:
-            made = Repository.init(place / "git")
-            commits = []
-            for number, side in enumerate((base, present)):
-                folder = place / str(number)
-                folder.mkdir()
-                state.Folder(folder).write({p: side[p] for p in names if p in side})
-                commits.append(made.snapshot(folder, "state"))
-            return made.diff(*commits)
-        finally:
-            removing.remove(place)
-
-    def discover(self) -> Sequence[str]:
-        """Ids of the visible tests: as pytest names them, or ``path::Class.test``. Raises WorkspaceError.
-
-        unittest's are read from the files. pytest collects them in the sandbox, once per content of the workspace; a file that
-        it cannot import stands for its tests.
-        """
-        return self._discover(self._read())
-
-    def run_tests(
-        self,
-        tests: Sequence[str] | None = None,
-        *,
-        timeout_s: float = 120.0,
-        coverage: bool = False,
-        overlay: Mapping[str, str] | None = None,
-    ) -> TestReport:
-        """Run tests on a copy in the sandbox. The declared cost is a constant, and one per test.
-
-        A test ends as ``timeout`` after ``cpu_s``, ``idle_s`` or ``step_budget``; ``timeout_s`` bounds the run by the clock.
-        """
-        present = self._read()
-        for path, text in (overlay or {}).items():
-            mode = present.get(path, (state.FILE, b""))[0]
-            present[tree.safe_path(path)] = (mode if mode != state.LINK else state.FILE, text.encode())
-        chosen = self._discover(present) if tests is None else list(dict.fromkeys(tests))
-        if not chosen:
-            return TestReport((), cost_s=_START_S)
-        absent = self._absent(present, chosen)
-        running = [test for test in chosen if test not in absent]
-        files = list(dict.fromkeys(test.partition("::")[0] for test in running))
-        options: dict[str, Any] = {
-            "paths": files,
-            "coverage": coverage,
-            "uncovered": sorted({*self._recipe.tests, *files}),
-        }
-        told: dict[str, Any] = {"results": [], "status": "finished"}
-        if running:
-            told = self._ask(present, running, timeout_s, **options)
-        results = dict(zip(running, told["results"], strict=True))
-        outcomes = tuple(
-            _outcome(test, results[test]) if test in results else TestOutcome(test, "error", absent[test])
-            for test in chosen
-        )
-        steps = sum(r["steps"] for r in results.values())
-        cost = _START_S + self._recipe.test_cost_s * len(running) + 0.00001 * steps
-        return TestReport(outcomes, told["status"], cost)
-
-    def _absent(self, present: state.State, tests: Sequence[str]) -> dict[str, str]:
-        """Tests that cannot be run because their file is not there."""
-        if self._recipe.runner == "command":
-            known = self._commands()
-            return {test: "no such test" for test in tests if test not in known}
-        gone = {test: test.partition("::")[0] for test in tests}
-        return {test: f"there is no file {path}" for test, path in gone.items() if path not in present}
-
-    def _commands(self) -> tuple[str, ...]:
-        return self._recipe.tests if any("{test}" in part for part in self._recipe.command) else ("command",)
-
-    def _discover(self, present: state.State) -> list[str]:
-        recipe = self._recipe
-        if recipe.runner == "command":
-            found = self._commands()
-        elif recipe.runner == "unittest":
-            texts = ((path, present.get(path, (0, b""))[1]) for path in recipe.tests)
-            found = tuple(
-                f"{path}::{name}" for path, data in texts for name in find_tests(data.decode(errors="replace"))
-            )
-        else:
-            key = f"{recipe.digest} {self._interpreter.program} {state.digest(present)}"
-            known = self._provider.found(key)
-            if known is None:
-                known = self._collect(present)
-                self._provider.keep_found(key, known)
-            found = known
-        if not self._task.visible_tests or not found:
-            return list(found)
-        visible = set(self._task.visible_tests)
-        return [test for test in found if test in visible]
-
-    def _collect(self, present: state.State) -> tuple[str, ...]:
-        paths = [p for p in self._recipe.tests if p in present or any(q.startswith(f"{p}/") for q in present)]
-        if self._recipe.tests and not paths:
-            return ()
-        recipe = replace(self._recipe, step_budget=0)
-        told = self._ask(present, [], 300.0, recipe=recipe, paths=paths or ["."], collect=True)
-        if (
-            told["why"]
-            or "exited with" not in told["exit"]
-            or not (told["found"] or told["exit"].endswith(" 0") or told["broken"])
-        ):
-            lines = [line for line in told["output"].splitlines() if line.strip()] or [told["exit"]]
-            why = told["why"] or one_line(lines[-1])
-            raise WorkspaceError(f"task {self._task.id}: its tests cannot be collected: {why}", "see the task's run")
-        return (*told["found"], *(path for path in told["broken"] if path))
-
-    def _ask(
-        self, present: state.State, tests: Sequence[str], wall_s: float, *, recipe: Recipe | None = None, **options: Any
-    ) -> dict[str, Any]:
-        with self._lock:
-            self._check_alive()
-            if self._runs is None:
-                home = self._provider.folder()
-                self._runs = Place(home / "work", home / "tmp"), state.Folder(home / "work")
-            place, folder = self._runs
-            for needed in (place.work, place.tmp):
-                needed.mkdir(exist_ok=True)
-            try:
-                folder.restore(present)
-                return ask(
-                    recipe or self._recipe,
-                    self._provider.sandbox,
-                    self._interpreter,
-                    place,
-                    tests,
-                    wall_s=wall_s,
-                    **options,
-                )
-            finally:
-                # What tests wrote is gone at once; what they left as it was is kept for the next run.
-                removing.remove(place.tmp)
-                place.work.mkdir(exist_ok=True)
-                folder.restore(present)
-
-    def _read(self) -> dict[str, state.Item]:
-        self._check_alive()
-        return self._folder.read()
-
-    def _check_alive(self) -> None:
-        if self._disposed:
-            raise WorkspaceError("the workspace was disposed of")
-
-
-def _outcome(test: str, told: Mapping[str, Any]) -> TestOutcome:
-    lines = {path: tuple(found) for path, found in told.get("lines", {}).items()}
-    return TestOutcome(test, told["status"], told["detail"], lines)
-
-
-def one_line(text: str) -> str:
-    """One line that moves no cursor."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()[:300]

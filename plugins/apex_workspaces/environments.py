@@ -104,6 +104,10 @@ class Environments:
             if not uv:
                 tool = [program, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wheels]
             _do([*tool, "--", *packages], home, f"{', '.join(packages)} cannot be installed")
+        for path, text in recipe.site:
+            file = _site_packages(env) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
         if recipe.pre_install:
             source = home / "source"
             source.mkdir()
@@ -135,6 +139,13 @@ def find_python(wanted: str) -> Python:
     if best.version[:2] < _OLDEST:
         raise EnvironmentProblem(f"Python {'.'.join(map(str, best.version))} is too old", "3.6 is the oldest")
     return best
+
+
+def _site_packages(env: Path) -> Path:
+    found = sorted(env.glob("lib/python3*/site-packages"))
+    if not found:
+        raise WorkspaceError(f"{env} has no site-packages", "delete the environment: it is made anew")
+    return found[0]
 
 
 def find_uv() -> str:
@@ -174,6 +185,8 @@ def _facts(program: str) -> Python | None:
 
 def _key(recipe: Recipe, python: Python, packages: Sequence[str], files: state.State) -> str:
     facts = [_FORM, python.version, python.program, sorted(packages), recipe.binary_only, recipe.pre_install]
+    if recipe.site:
+        facts.append(recipe.site)
     h = hashlib.sha256(json.dumps(facts).encode())
     if recipe.pre_install:
         for path in sorted(files):

@@ -12,11 +12,11 @@ from typing import Any
 from apex_framework.errors import WorkspaceError
 from apex_framework.interfaces import Sandbox, Task, TestOutcome, TestReport
 
-from . import tree
+from . import judging, removing, tree
 from .discovery import find_tests
 from .forkserver import ForkServer
 from .plain import PlainSandbox
-from .scratch import make_scratch, remove
+from .scratch import Scratch
 
 STEP_BUDGET = 200_000
 _RUNNERS = ("unittest",)
@@ -43,7 +43,8 @@ class LocalWorkspaces:
         memory: int = 1024**3,
         processes: int = 64,
     ) -> None:
-        self._scratch = make_scratch()
+        self._place = Scratch()
+        self._scratch = self._place.path
         for name in ("run", "tmp"):
             (self._scratch / name).mkdir()
         self._cpu_s, self._idle_s, self._memory, self._processes = cpu_s, idle_s, memory, processes
@@ -57,6 +58,10 @@ class LocalWorkspaces:
         runner = task.run.get("runner", "unittest")
         if runner not in _RUNNERS:
             raise WorkspaceError(f"unknown runner {runner!r}", f"known: {', '.join(_RUNNERS)}")
+        for name in ("fixed", "free"):
+            value = task.run.get(name, ())
+            if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+                raise WorkspaceError(f"task {task.id}: run entry {name!r} has no such value: {value!r:.80}")
         if task.repo and not task.files:
             raise WorkspaceError(f"task {task.id} lives in {task.repo}", "use a workspace provider that can fetch it")
         base = {tree.safe_path(path): text.encode() for path, text in task.files.items()}
@@ -67,7 +72,7 @@ class LocalWorkspaces:
         with self._lock:
             self._closed = True
             self._server.stop()
-            remove(self._scratch)
+            self._place.remove()
 
     def _folder(self) -> Path:
         if self._closed:
@@ -82,7 +87,7 @@ class LocalWorkspaces:
                 raise WorkspaceError("the provider is closed")
             run, tmp = self._scratch / "run", self._scratch / "tmp"
             for folder in (run, tmp):
-                remove(folder)
+                removing.remove(folder)
                 folder.mkdir()
             tree.write(run, files)
             limits = {
@@ -117,7 +122,13 @@ class LocalWorkspace:
         self._reader = tree.Reader(folder)
         self._savepoint = start
         self._disposed = False
-        tree.write(folder, start)
+        try:
+            tree.write(folder, start)
+        except BaseException as error:
+            removing.remove(folder)
+            if isinstance(error, OSError):
+                raise removing.unwritten(task.id, error) from error
+            raise
 
     @property
     def root(self) -> Path:
@@ -149,7 +160,7 @@ class LocalWorkspace:
     def dispose(self) -> None:
         """Remove the folder; idempotent."""
         self._disposed = True
-        remove(self._root)
+        removing.remove(self._root)
 
     def diff(self) -> str:
         """What changed since the task's creation, as a unified diff."""
@@ -173,10 +184,9 @@ class LocalWorkspace:
         ``tests`` are ids as ``discover`` gives them; ids of test files that only the overlay brings are
         allowed. A test ends as ``timeout`` after ``step_budget`` lines, ``cpu_s`` or ``idle_s``;
         ``timeout_s`` bounds the whole run by the clock. Coverage leaves out the test files themselves.
+        Where ``overlay`` brings the test files, what else steers tests is as it was in the task (see ``judging``).
         """
-        present = dict(self._read())
-        for path, text in (overlay or {}).items():
-            present[tree.safe_path(path)] = text.encode()
+        present = self._laid_over(overlay or {}, tests)
         chosen = self._discover(present) if tests is None else list(dict.fromkeys(tests))
         if not chosen:
             return TestReport((), cost_s=declared_cost(0))
@@ -196,6 +206,12 @@ class LocalWorkspace:
             for test, r in zip(chosen, answer["results"], strict=True)
         )
         return TestReport(outcomes, answer["status"], declared_cost(answer["steps"]))
+
+    def _laid_over(self, overlay: Mapping[str, str], tests: Sequence[str] | None) -> dict[str, bytes]:
+        present, run = self._read(), self._task.run
+        brought = {tree.safe_path(path): text.encode() for path, text in overlay.items()}
+        rules = judging.Rules(self._test_files(), fixed=run.get("fixed", ()), free=run.get("free", ()))
+        return judging.laid_over(present, self._base, brought, tests, rules)
 
     def _test_files(self) -> tuple[str, ...]:
         return tuple(self._task.run.get("tests", ()))

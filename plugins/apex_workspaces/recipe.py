@@ -39,6 +39,14 @@ class Recipe:
     """Commands that run in a copy of the repository when the environment is made."""
     binary_only: bool = True
     """Take packages only as wheels, which run nothing while they are installed."""
+    site: tuple[tuple[str, str], ...] = ()
+    """Files that the environment has beside its packages: texts by path below its ``site-packages``."""
+    keep_output: int = 0
+    """Bytes of what a run prints that are kept for its report, from the beginning on."""
+    fixed: tuple[str, ...] = ()
+    """Patterns of more files that are as in the task where the tests that decide are brought along (see ``judging``)."""
+    free: tuple[str, ...] = ()
+    """Patterns of files that a patch may change although they steer tests."""
     allow: tuple[str, ...] = ()
     """``submodules``, ``lfs``, ``outside_links``: go on without these although the repository has them."""
     step_budget: int = 0
@@ -60,7 +68,7 @@ class Recipe:
     def digest(self) -> str:
         """A hash of what decides which tests there are."""
         value = [self.runner, self.tests, self.args, self.plugins, self.path, self.env, self.python, self.packages]
-        return hashlib.sha256(json.dumps([*value, self.pre_install]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([*value, self.pre_install, self.site]).encode()).hexdigest()
 
 
 def recipe_of(task: Task) -> Recipe:
@@ -82,6 +90,9 @@ def recipe_of(task: Task) -> Recipe:
     for path in (*recipe.tests, *recipe.path):
         if recipe.runner != "command" and (path.startswith(("/", "-")) or ".." in path.split("/")):
             raise WorkspaceError(f"task {task.id}: {path!r} is not a path inside the repository")
+    for path, _ in recipe.site:
+        if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
+            raise WorkspaceError(f"task {task.id}: {path!r} is not a path inside site-packages")
     return recipe
 
 
@@ -91,7 +102,7 @@ def _read(task: Task, name: str, value: Any, kind: Any) -> Any:
         fits = isinstance(value, plain) and (kind is bool or not isinstance(value, bool))
         if fits and (isinstance(value, str | bool) or value >= 0):
             return value
-    elif name == "env" and isinstance(value, Mapping):
+    elif name in ("env", "site") and isinstance(value, Mapping):
         return tuple(sorted((str(k), str(v)) for k, v in value.items()))
     elif isinstance(value, list | tuple):
         inner = get_args(kind)[0]

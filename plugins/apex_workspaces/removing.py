@@ -38,6 +38,12 @@ def remove(root: Path) -> None:
     os.rmdir(root)
 
 
+def unwritten(task: str, error: OSError) -> WorkspaceError:
+    """A workspace could not be written, and nothing of it is left."""
+    why = error.strerror or type(error).__name__
+    return WorkspaceError(f"task {task}: its files cannot be written: {why}", "look at its paths, and at the disk")
+
+
 def empty(folder: int) -> None:
     """Remove what is in a folder, one that is nested without end included: what is deep down is moved up first."""
     for attempt in range(10_000):

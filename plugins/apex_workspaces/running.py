@@ -83,11 +83,12 @@ def ask(
         "disk": recipe.disk,
         "writable": [str(place.work), str(place.tmp)],
         "most_output": recipe.most_output,
+        "keep_output": recipe.keep_output,
     }
     answer = _exchange(request, wall_s + 30, mark)
     if answer is None:
         lost = {"status": "error", "detail": "the test supervisor died", "steps": 0, "lines": {}}
-        return {"results": [lost] * len(tests), "found": [], "broken": {}, "status": "crashed", "why": "", "exit": "", "output": ""}  # fmt: skip
+        return {"results": [lost] * len(tests), "found": [], "broken": {}, "status": "crashed", "why": "", "exit": "", "output": "", "log": ""}  # fmt: skip
     if "failed" in answer:
         raise WorkspaceError(f"the tests cannot be started: {answer['failed']}", "see the task's python and sandbox")
     return answer

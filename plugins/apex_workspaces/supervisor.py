@@ -37,6 +37,7 @@ class _Run:
     """Why the last process ended before its time."""
     exit: str = ""
     output: bytes = b""
+    log: bytearray = field(default_factory=bytearray)
 
 
 class _Process:
@@ -45,6 +46,7 @@ class _Process:
     def __init__(self, request: dict[str, Any], config: dict[str, Any]) -> None:
         self.nonce, self.started, self.done = secrets.token_hex(16), [], None  # type: ignore[var-annotated]  # filled below
         self.printed, self.tail, self.results = 0, b"", 0
+        self.log, self._keep = bytearray(), int(request.get("keep_output", 0))
         inlet, outlet = os.pipe()
         whole = {**config, "fd": outlet, "nonce": self.nonce}
         self.child = subprocess.Popen(
@@ -101,6 +103,7 @@ class _Process:
             data = os.read(self.out, 1 << 20)
             self.printed += len(data)
             self.tail = (self.tail + data)[-_TAIL:]
+            self.log += data[: max(0, self._keep - len(self.log))]
             return bool(data)
         return True
 
@@ -134,7 +137,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     tail = run.output.decode("utf-8", "replace")
     results = [run.results.get(i) for i in range(len(tests))]
     return {"results": results, "found": run.found, "broken": run.broken, "status": run.status, "why": run.ended,
-            "exit": run.exit, "output": tail}  # fmt: skip
+            "exit": run.exit, "output": tail, "log": run.log.decode("utf-8", "replace")}  # fmt: skip
 
 
 def _run_one(request: dict[str, Any], config: dict[str, Any], test: str, run: _Run, deadline: float) -> _Process:
@@ -154,12 +157,13 @@ def _run_one(request: dict[str, Any], config: dict[str, Any], test: str, run: _R
         process.drain()
         process.close()
         run.output = process.tail
+        run.log += process.log[: max(0, request.get("keep_output", 0) - len(run.log))]
     return process
 
 
 def _attend(request: dict[str, Any], process: _Process, run: _Run, deadline: float) -> str:
     """Hear a test process until it ends; why it is to be stopped, or nothing."""
-    watch, grown = Watch(request), _Growth(request["writable"], request["disk"])
+    watch, grown = Watch(request), Growth(request["writable"], request["disk"])
     poll = select.poll()
     for fd in (0, process.told, process.out):
         poll.register(fd, select.POLLIN | select.POLLHUP)
@@ -188,7 +192,7 @@ def _attend(request: dict[str, Any], process: _Process, run: _Run, deadline: flo
     return ""
 
 
-class _Growth:
+class Growth:
     """How much was written below a few folders: looked at rarely where that takes long."""
 
     def __init__(self, folders: list[str], most: int) -> None:

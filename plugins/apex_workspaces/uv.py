@@ -17,6 +17,8 @@ from .running import Interpreter
 class UvWorkspaces(CheckoutWorkspaces):
     """``cache`` holds the environments; by default a folder of the user's cache, which may be deleted at any time."""
 
+    own_python = True
+
     def __init__(self, *, sandbox: Sandbox | None = None, network: bool = False, cache: Path | None = None) -> None:
         super().__init__(sandbox=sandbox, network=network)
         if cache is None:

@@ -78,6 +78,7 @@ def main() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]]:
         del sys.modules[name]
     # Only from here on can a file of the repository be found: none of the above is one.
-    sys.path[:0] = modules
+    # An empty entry would stand for whatever folder a test changes to.
+    sys.path[:] = [*modules, *(place for place in sys.path if place)]
     sys.argv = ["tests"]
     job.end(run(job))

@@ -1,7 +1,11 @@
 """Runs unittest's tests by path and name."""
 
 import importlib
+import os
+import sys
 import unittest
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
 from typing import Any
 
 from .intact import Intact
@@ -23,6 +27,26 @@ def run(job: Any) -> int:
     return worst
 
 
+def _load(root: str, path: str) -> Any:
+    """The module of a test file, from that file: not from a package, an extension or byte code of the same name."""
+    name = path[: -len(".py")].replace("/", ".")
+    if name in sys.modules:
+        return sys.modules[name]
+    package = name.rpartition(".")[0]
+    if package:
+        importlib.import_module(package)
+    loader = SourceFileLoader(name, os.path.join(root, path))
+    spec = ModuleSpec(name, loader, origin=loader.path)
+    spec.has_location = True
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        exec(loader.source_to_code(loader.get_data(loader.path), loader.path), vars(module))
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return sys.modules.get(name, module)
+
+
 class _File:
     def __init__(self, job: Any, intact: Intact, path: str, tests: "list[tuple[int, str]]") -> None:
         self._job, self._intact, self._path, self._tests = job, intact, path, tests
@@ -31,7 +55,7 @@ class _File:
         job = self._job
         job.start([index for index, _ in self._tests])
         try:
-            module = importlib.import_module(self._path[: -len(".py")].replace("/", "."))
+            module = _load(job.root, self._path)
         except (SystemExit, Exception) as error:  # noqa: BLE001 - a repository may raise anything at import
             detail = describe(job.root, type(error), error, error.__traceback__)
             for index, _ in self._tests:
