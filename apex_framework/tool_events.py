@@ -59,7 +59,7 @@ class ToolProgressed:
 
 @dataclass(frozen=True, slots=True)
 class DirectCallBlocked:
-    """Somebody called a tool server past the door; nothing was done. Who it was, as far as the call says so."""
+    """Somebody called a tool server or a model backend past its door; nothing was done. Who, as far as the call says so."""
 
     episode_id: str
     server: str

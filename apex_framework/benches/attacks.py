@@ -22,6 +22,7 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
     codes: Counter[str] = Counter()
     for topology in TOPOLOGIES:
         begun, attacks, calls, findings = perf_counter(), 0, 0, 0
+        found: list[tuple[int, str]] = []
         for seed in range(first, first + seeds):
             outcome = prove(topology, seed)
             attacks, calls, findings = (
@@ -30,9 +31,12 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
                 findings + len(outcome.findings),
             )
             codes += outcome.codes
+            found += [(seed, finding) for finding in outcome.findings]
         yield _row(topology, "attacks", attacks, "")
         yield _row(topology, "calls", calls, "")
         yield _row(topology, "findings", findings, "")
+        for seed, finding in found:
+            yield _row(topology, f"seed of the finding: {finding}", seed, "")
         yield _row(topology, "duration", round(perf_counter() - begun, 2), "s")
     for code, count in sorted(codes.items()):
         yield _row("all", code, count, "calls")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ..catalog import Catalog
 from ..errors import ApexError, MissingExtraError, SandboxError
 from ..interfaces import Level, LLMBackend, Sandbox, SandboxStatus, Task
+from ..plugins import OWN_DISTRIBUTION
 from .arm import Arm
 
 AUTO: Final = "auto"
@@ -17,6 +18,8 @@ PLAIN: Final = "plain"
 """The usual sandbox: resource limits, for code that its user would run anyway."""
 SETTINGS: Final = ("sandbox", "allow_weaker_sandbox", "sandbox_demand")
 """Keys of a run's settings that this module reads and writes, where they are not the usual ones."""
+OWN_WORDS: Final = frozenset({"repair", "scripted"})
+"""Backends of APEX that write nothing but what its solver derives or its user gave. A replayed answer is a live model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +61,14 @@ class Confining:
 def demand_of(arms: Iterable[Arm], tasks: Iterable[Task], catalog: Catalog) -> Demand:
     """What the tasks and whoever writes code for them make necessary.
 
-    Files that a suite brings are its user's own choice. A repository is somebody else's code, and so is what a live model
-    writes: files, network and other processes must be held then.
+    Files that a suite brings are its user's own choice. A repository is somebody else's code, and so is what a model
+    writes: files, network and other processes must be held then. What an installed backend says of itself counts for
+    nothing here; one that this process was given, and not a distribution brought, is believed to be deterministic.
     """
     if any(task.repo and not task.files for task in tasks):
         return Demand(Level.LANDLOCK, "code of foreign repositories")
     live = sorted(
-        {
-            name
-            for arm in arms
-            for name in arm.backends.values()
-            if not _deterministic(catalog, name, arm.backend_options)
-        }
+        {name for arm in arms for name in arm.backends.values() if not _is_own(catalog, name, arm.backend_options)}
     )
     return Demand(Level.LANDLOCK, f"code that {live[0]} writes") if live else Demand()
 
@@ -159,6 +158,11 @@ def _probe(catalog: Catalog, name: str) -> SandboxStatus:
     return status
 
 
-def _deterministic(catalog: Catalog, name: str, options: Mapping[str, Any]) -> bool:
+def _is_own(catalog: Catalog, name: str, options: Mapping[str, Any]) -> bool:
+    entry = catalog.entry("llm_backend", name)
+    if entry.owner.distribution == OWN_DISTRIBUTION:
+        return entry.name in OWN_WORDS
+    if entry.owner.distribution != "":
+        return False
     backend: LLMBackend = catalog.make("llm_backend", name, **options)
     return backend.capabilities.deterministic

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import GitError
+from .addresses import Network, pinned
 from .names import checked_name
 from .runner import GitLimits, run_git
 from .source import Source
@@ -30,6 +32,7 @@ def clone(
     depth: int | None,
     network: bool,
     beneath: Path | None,
+    networks: Sequence[Network] | None,
 ) -> Repository:
     """See ``Repository.clone``."""
     remote = isinstance(source, str) and "://" in source
@@ -40,12 +43,13 @@ def clone(
         raise GitError("E_ARG", "the depth is 1 or more commits")
     if remote and revision != "HEAD":
         checked_name(revision)
+    pin = pinned(str(source), networks) if remote and networks is not None else ""
     made = kind.init(git_dir)
     try:
         with tempfile.TemporaryDirectory(prefix=".apex-git-", dir=git_dir.parent) as place:
             view = kind.init(Path(place) / "view")
             if remote:
-                _fetch(view, str(source), f"{revision}:refs/apex/fetched", "https", depth)
+                _fetch(view, str(source), f"{revision}:refs/apex/fetched", "https", depth, pin)
                 found = "refs/apex/fetched"
             else:
                 found = _look_into(view, Path(source), revision, beneath)
@@ -73,7 +77,7 @@ def _look_into(view: Repository, folder: Path, revision: str, beneath: Path | No
     return found
 
 
-def _fetch(into: Repository, place: str, refs: str, protocol: str, depth: int | None) -> None:
+def _fetch(into: Repository, place: str, refs: str, protocol: str, depth: int | None, pin: str = "") -> None:
     shallow = [f"--depth={depth}"] if depth else []
     command = ["fetch", *_QUIET, "--update-shallow", *shallow, "--", place, refs]
-    run_git(into.git_dir, command, protocols=protocol, limits=_LIMITS)
+    run_git(into.git_dir, command, protocols=protocol, pin=pin, limits=_LIMITS)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import GitError
 from . import folders, merging, trees
+from .addresses import Network
 from .cloning import clone
 from .names import OID, checked_name, stepped
 from .runner import MOST_OUTPUT, GitLimits, run_git
@@ -71,16 +72,18 @@ class Repository:
         depth: int | None = None,
         network: bool = False,
         beneath: Path | None = None,
+        networks: Sequence[Network] | None = None,
     ) -> Repository:
         """One with ``revision`` and what came before it, and no object besides: nobody can look into the future.
 
         ``source`` is a folder, reached without a link from ``beneath`` where that is given, or with ``network`` an https
-        address. ``revision`` is HEAD, a branch, a tag or a whole hash; its commit becomes ``refs/heads/main``.
+        address; ``networks`` then lets it lead to public addresses and to these networks alone, else anywhere.
+        ``revision`` is HEAD, a branch, a tag or a whole hash; its commit becomes ``refs/heads/main``.
         Git is never started in the source. Nothing is left behind a failure. Raises GitError: ``E_REPO`` for no
         repository or a damaged one, ``E_PROTO`` for another protocol, ``E_REF`` for no such commit, ``E_PATH`` when
         ``git_dir`` is not empty.
         """
-        return clone(cls, source, git_dir, revision, depth=depth, network=network, beneath=beneath)
+        return clone(cls, source, git_dir, revision, depth=depth, network=network, beneath=beneath, networks=networks)
 
     # --- names ----------------------------------------------------------------------------------
 

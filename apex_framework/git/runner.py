@@ -68,6 +68,7 @@ def run_git(
     *,
     stdin: bytes | None = None,
     protocols: str = "",
+    pin: str = "",
     index: Path | None = None,
     objects: Path | None = None,
     limits: GitLimits | None = None,
@@ -76,13 +77,15 @@ def run_git(
     """What a command prints. ``protocols``: those that it may speak, separated by colons, none when empty.
 
     ``git_dir`` must be a repository that this framework made. ``index`` is a private index file, ``objects`` a folder whose
-    objects may be read besides.
+    objects may be read besides. ``pin`` is ``HOST:PORT:ADDRESS[,ADDRESS]``: where that host is, whatever a resolver says.
     Blocking. Raises GitError: ``E_LIMIT`` when it takes too long or prints too much, ``E_GIT`` when it fails.
     """
     limits = limits or GitLimits()
     command = [_program(), "--literal-pathspecs", "--no-replace-objects", "--no-pager"]
     for name, value in _CONFIG.items():
         command += ["-c", f"{name}={value}"]
+    if pin:
+        command += ["-c", f"http.curloptResolve={pin}"]
     environment = _environment(git_dir, protocols, index, objects)
     done = converse([*command, *arguments], environment, stdin or b"", limits.seconds, limits.output, limits.memory)
     if done.why == "output":

@@ -42,10 +42,10 @@ from .llm import (
 )
 from .message import BROADCAST, MAX_PAYLOAD_BYTES, AgentID, DeadReason, Epoch, Message, MessagePriority, RouteResult
 from .policy import ModelCall, Policy, Ruling, Subject
-from .report import Report
+from .report import Illustrated, Illustrates, Report
 from .sandbox import Confinement, Level, Sandbox, SandboxStatus
 from .store import BlobInfo, BlobStore
-from .suite import GradesPatches, Task, TaskSuite, Verdict
+from .suite import ChecksTasks, GradesPatches, SpeaksSweBench, Task, TaskCheck, TaskSuite, Verdict
 from .team import Agent, AgentContext, Brief, Pings, Snapshots, Team
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .topology import Member, Roster, Routes, Topology
@@ -69,6 +69,7 @@ __all__ = [
     "Carrier",
     "Checkpoint",
     "ChecksHealth",
+    "ChecksTasks",
     "Chunk",
     "Codec",
     "Confinement",
@@ -93,6 +94,8 @@ __all__ = [
     "HasGit",
     "Health",
     "Identifies",
+    "Illustrated",
+    "Illustrates",
     "Inheritable",
     "Intercepted",
     "Interceptor",
@@ -133,10 +136,12 @@ __all__ = [
     "Sandbox",
     "SandboxStatus",
     "Snapshots",
+    "SpeaksSweBench",
     "Streams",
     "Subject",
     "TakesMetrics",
     "Task",
+    "TaskCheck",
     "TaskSuite",
     "Team",
     "TellsEvents",

@@ -91,3 +91,45 @@ class GradesPatches(Protocol):
         A patch that does not apply is no success, and its ``detail`` says so.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCheck:
+    """Whether a task behaves here: its gold patch passes and an empty one fails. ``seconds`` is what finding out took."""
+
+    task: str
+    behaves: bool
+    why: str = ""
+    """What is wrong with it; empty when it behaves."""
+    left_out: tuple[str, ...] = ()
+    """Tests that fail here even on gold, and therefore decide nothing."""
+    infrastructure_error: str = ""
+    """Not empty when nothing could be found out."""
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@runtime_checkable
+class ChecksTasks(Protocol):
+    """Optional ability of a suite: its ``tasks`` are only those that were checked on this machine and behave."""
+
+    def candidates(self, split: str) -> Sequence[Task]:
+        """Every task of a split, checked or not, in the order of ``tasks``."""
+        ...
+
+    def check(self, task: Task, *, anew: bool = False) -> TaskCheck:
+        """Find out, or say what was found before unless ``anew``; blocking, may take minutes."""
+        ...
+
+
+@runtime_checkable
+class SpeaksSweBench(Protocol):
+    """Optional ability of a suite: its tasks have a form that others' harnesses can judge, and a place to be had from."""
+
+    def swebench_row(self, task: Task) -> Mapping[str, Any]:
+        """The official columns of a task, the solution and the tests that decide included. Never for agents."""
+        ...
+
+    def sources(self) -> Sequence[str]:
+        """What its user has to download, and where to: one line each."""
+        ...

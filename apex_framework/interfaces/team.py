@@ -36,7 +36,7 @@ class AgentContext(Protocol):
         """
         ...
 
-    async def use(self, tool: str, **arguments: Any) -> ToolResult:
+    async def use(self, tool: str, /, **arguments: Any) -> ToolResult:
         """One tool call within this agent's capability; a refusal is a result."""
         ...
 

@@ -5,6 +5,7 @@ And the line between what a plugin raises and what the process is told: ``is_int
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import opcode
 from collections.abc import Awaitable, Callable, Sequence
@@ -60,12 +61,12 @@ def denial(policies: Sequence[Policy], subject: Subject) -> tuple[str, str] | No
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether a KeyboardInterrupt or SystemExit comes from outside the process, not from the code that was at work.
+    """Whether a KeyboardInterrupt, a SystemExit or a time limit comes from outside, not from the code that was at work.
 
     It does when a signal handler is in its traceback, or when the interpreter put a KeyboardInterrupt where
-    nobody said ``raise``. In doubt it does: Ctrl-C must work.
+    nobody said ``raise``. In doubt it does: Ctrl-C must work. An Exception and a CancelledError never do.
     """
-    if not isinstance(error, KeyboardInterrupt | SystemExit):
+    if isinstance(error, Exception | asyncio.CancelledError):
         return False
     code, at, before, trace = None, -1, None, error.__traceback__
     while trace is not None:
@@ -75,6 +76,6 @@ def is_interrupt(error: BaseException) -> bool:
         if before is not None and any(frame.f_locals.get(name) is before for name in arguments):
             return True
         before, trace = frame, trace.tb_next
-    if isinstance(error, SystemExit):
+    if not isinstance(error, KeyboardInterrupt):
         return False
     return code is None or code.co_code[at] != opcode.opmap["RAISE_VARARGS"]

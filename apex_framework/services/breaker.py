@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -114,7 +115,8 @@ class Breakers:
 
     def __init__(self, settings: BreakerSettings | None = None) -> None:
         self._settings = settings or BreakerSettings()
-        self._each: dict[int, tuple[LLMBackend, Breaker]] = {}
+        self._each: dict[int, tuple[Callable[[], LLMBackend], Breaker]] = {}
+        """By identity; the backend stays alive, so that no other has its id, and is reached by no attribute."""
 
     @property
     def opened(self) -> int:
@@ -125,5 +127,5 @@ class Breakers:
         """The same one for the same object."""
         found = self._each.get(id(backend))
         if found is None:
-            found = self._each[id(backend)] = (backend, Breaker(self._settings))
+            found = self._each[id(backend)] = (lambda: backend, Breaker(self._settings))
         return found[1]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..budget import Durations, Grant, Guard, Ledger
 from ..errors import ConfigError
-from ..events import BackendWarmed, CallDenied, CallSettled, Event
+from ..events import BackendWarmed, CallDenied, CallSettled, DirectCallBlocked, Event
 from ..interfaces.budget import CallTags, Denied
 from ..interfaces.interceptor import Intercepted, Interceptor, PlanKey, Point
 from ..interfaces.llm import LLMBackend, LLMRequest, LLMResult
@@ -17,6 +17,7 @@ from ..interfaces.policy import ModelCall, Policy
 from ..ports import Clock, Ids
 from .advice import chain, denial
 from .answered import unasked
+from .backends import sealed_backends
 from .breaker import Breakers
 from .call import Call, CallStats, Desk, Handle, failed, late, stopped
 from .streaming import Sink, Stages, Stream
@@ -70,7 +71,12 @@ class LLMService:
         for name, seconds in (("deadline_s", deadline_s), ("first_token_s", first_token_s), ("idle_s", idle_s)):
             if seconds is not None and not 0 < seconds < math.inf:
                 raise ConfigError(f"{name} must be a number of seconds above 0, not {seconds!r}")
-        self._backends = dict(backends)
+        held, each = dict(backends), list({id(b): b for b in backends.values()}.values())
+        # In closures: no attribute of the service leads to a backend.
+        self._backend_of: Callable[[str], LLMBackend | None] = lambda role: held.get(role) or held.get("*")
+        self._each: Callable[[], list[LLMBackend]] = lambda: each
+        self.backends = sealed_backends(held, self._blocked)
+        """The backends under seal, by role: to be looked at, not called."""
         self._guard = guard
         self._policies = tuple(policies)
         self._interceptors = tuple(interceptors)
@@ -192,13 +198,13 @@ class LLMService:
             await self.tokenizers.close()
         await close_all(self._each())
 
-    def _each(self) -> list[LLMBackend]:
-        return list({id(b): b for b in self._backends.values()}.values())
+    def _blocked(self, role: str, asking: str) -> None:
+        self._desk.on_event(DirectCallBlocked("", f"backend {role}", "generate", "", asking))
 
     # --- one call -------------------------------------------------------------------------------
 
     def _taken(self, tags: CallTags, request: LLMRequest, least: int | None) -> tuple[CallTags, LLMBackend, LLMRequest]:
-        backend = self._backends.get(tags.role) or self._backends.get("*")
+        backend = self._backend_of(tags.role)
         if backend is None:
             raise ConfigError(f"no backend for role {tags.role!r}", "name one for '*'")
         for name, tokens in (("max_tokens", request.max_tokens), ("least", least if least is not None else 1)):

@@ -35,7 +35,7 @@ class Desk:
             tags, prompt, max_tokens=max_tokens, purpose=purpose, seed=seed, message_tokens_text=heard
         )
 
-    async def use(self, tool: str, **arguments: Any) -> ToolResult:
+    async def use(self, tool: str, /, **arguments: Any) -> ToolResult:
         return await self._session.use(self._agent, tool, arguments, epoch=self.epoch)
 
     async def send(

@@ -51,7 +51,7 @@ class DurableDesk(Desk):
         await self._answered(key, "model", to_answer(result), wait=isinstance(result, LLMResult))
         return result
 
-    async def use(self, tool: str, **arguments: Any) -> ToolResult:
+    async def use(self, tool: str, /, **arguments: Any) -> ToolResult:
         try:
             key = self._key("tool", tool, arguments)
         except (TypeError, ValueError, RecursionError) as error:

@@ -39,6 +39,8 @@ from .obedient import ObedientTeam, Turn
 
 TOPOLOGIES: Final = ("star", "chain", "flat")
 BUDGET: Final = 10**9
+QUOTA_FILES: Final = 500
+"""Files that may be added in the range: fewer than one attack wants to."""
 _TESTS: Final = "tests/test_work.py"
 TASK: Final = Task(
     id="range",
@@ -199,7 +201,7 @@ def prove(
             controller=f"static:{topology}",
             topologies=(topology,),
             backends={"*": "evil_of_the_range"},
-            tools=("fs", "git", "test"),
+            tools=(f"fs:quota_files={QUOTA_FILES}", "git", "test"),
             interceptors=("witness",),
             budget=BUDGET,
             max_steps=1000,

@@ -48,9 +48,9 @@ def order(tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) ->
 
 def attacks() -> tuple[Attack, ...]:
     """The whole catalogue, in a fixed order."""
-    from . import attacks_on_doors, attacks_on_files
+    from . import attacks_on_doors, attacks_on_files, attacks_on_git
 
-    return (*attacks_on_files.attacks(), *attacks_on_doors.attacks())
+    return (*attacks_on_files.attacks(), *attacks_on_git.attacks(), *attacks_on_doors.attacks())
 
 
 def one(

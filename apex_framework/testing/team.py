@@ -51,7 +51,7 @@ class DeskOfRefusal:
             return Denied({"episode": "tok_headroom"}, {"episode": 0}, max_tokens)
         return LLMResult(self.answer, 1, 1)
 
-    async def use(self, tool: str, **arguments: Any) -> ToolResult:
+    async def use(self, tool: str, /, **arguments: Any) -> ToolResult:
         """Refused."""
         self._count()
         return ToolResult(False, error="E_POLICY", detail="nothing is allowed here")

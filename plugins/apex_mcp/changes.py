@@ -2,7 +2,8 @@
 
 New contents are staged beside the files, in ``.apex/changes-…``, with a second link to each old file and a plan that
 names them. Then the staged files are renamed to their places; removing the plan is the moment of commit. Whoever finds a
-plan later puts the old files back. A change of one file needs no plan: a rename is atomic. Every step is relative to an
+plan later puts the old files back; one that is not ours (see ``plans``), or that does not fit the folder any more, is set aside
+with a warning and never followed. A change of one file needs no plan: a rename is atomic. Every step is relative to an
 open directory, so nothing that is swapped meanwhile leads out. Nothing is synced: this holds when a process dies, not
 when the machine does.
 """
@@ -10,7 +11,8 @@ when the machine does.
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
+import logging
 import os
 import secrets
 import stat
@@ -18,14 +20,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .beneath import DIRECTORY, FILE, Root, kind, refusal
-from .names import Parts, split
+from .names import Parts
+from .plans import MOST_BYTES, PLAN, Damaged, Entry, Plan, read_plan
 from .refusal import Refused
 
-MOST_BYTES = 1024 * 1024
-"""Size of the largest file whose content the tools read or write."""
 _HOME = (".apex",)
-_STAGE = "changes-"
-_PLAN = "plan.json"
+_STAGE, _ASIDE = "changes-", "aside-"
+_UNFIT = frozenset((errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG))
+"""What the system says where something else has come to stand in the way: to wait would not help."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +41,6 @@ class Put:
 
     data: bytes | None = None
     source: Parts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    parts: Parts
-    old: bool
-    """There was a file, and a link to it is staged as ``old-N``."""
-    new: bool
-    """There will be one, staged as ``new-N``."""
 
 
 def commit(root: Root, changes: Mapping[Parts, Put | None]) -> None:
@@ -63,14 +58,15 @@ def commit(root: Root, changes: Mapping[Parts, Put | None]) -> None:
         os.mkdir(name, 0o700, dir_fd=home)
         stage = os.open(name, DIRECTORY, dir_fd=home)
         made: list[Parts] = []
-        plan: list[_Entry] = []
+        plan: list[Entry] = []
         begun = 0
         try:
             for number, (parts, put) in enumerate(changes.items()):
                 plan.append(_prepare(root, stage, number, parts, put, alone=len(changes) == 1))
             if len(plan) > 1:
                 made = _missing(root, [e.parts for e in plan if e.new])
-                _write_plan(stage, plan, made)
+                _write(stage, f"{PLAN}.part", Plan(tuple(plan), tuple(made)).sealed(_place(root, name)), 0o600)
+                os.rename(f"{PLAN}.part", PLAN, src_dir_fd=stage, dst_dir_fd=stage)
                 made_here: list[Parts] = []
             else:
                 made_here = made
@@ -78,9 +74,13 @@ def commit(root: Root, changes: Mapping[Parts, Put | None]) -> None:
                 begun += 1
                 _apply(root, stage, number, entry, made_here)
             if len(plan) > 1:
-                os.unlink(_PLAN, dir_fd=stage)
+                os.unlink(PLAN, dir_fd=stage)
         except BaseException:
-            _take_back(root, home, name, stage, plan[:begun], made)
+            try:
+                _take_back(root, home, name, stage, plan[:begun], made)
+            except Damaged as error:
+                _set_aside(home, name, stage, str(error))
+                raise Refused("E_IO", f"a change was broken off half done: {error}") from None
             raise
         _sweep(home, name, stage)
 
@@ -100,9 +100,11 @@ def unfinished(root: Root) -> bool:
     """True if something of ours may be left from a process that died. Cheap."""
     try:
         os.stat(_HOME[0], dir_fd=root.fd, follow_symlinks=False)
-    except OSError:
+        with root.folder(_HOME) as home:
+            names = os.listdir(home)
+    except (OSError, Refused):
         return False
-    return True
+    return not names or any(name.startswith(_STAGE) for name in names)
 
 
 def recover(root: Root) -> None:
@@ -117,7 +119,11 @@ def recover(root: Root) -> None:
                 stage = os.open(name, DIRECTORY, dir_fd=home)
             except OSError:
                 continue
-            _take_back(root, home, name, stage, *_read_plan(stage))
+            try:
+                plan = read_plan(stage, _place(root, name))
+                _take_back(root, home, name, stage, list(plan.entries), list(plan.made))
+            except Damaged as error:
+                _set_aside(home, name, stage, str(error))
     finally:
         os.close(home)
     with contextlib.suppress(OSError):
@@ -142,7 +148,7 @@ def _home(root: Root) -> Iterator[int]:
             os.rmdir(_HOME[0], dir_fd=root.fd)
 
 
-def _prepare(root: Root, stage: int, number: int, parts: Parts, put: Put | None, *, alone: bool) -> _Entry:
+def _prepare(root: Root, stage: int, number: int, parts: Parts, put: Put | None, *, alone: bool) -> Entry:
     info = present(root, parts)
     if info is not None and not alone:
         _second_link(root, parts, stage, f"old-{number}")
@@ -156,7 +162,7 @@ def _prepare(root: Root, stage: int, number: int, parts: Parts, put: Put | None,
             raise Refused("E_SIZE", f"{parts[-1]} would be larger than {MOST_BYTES:,} bytes")
         like = info if put.source in (None, parts) else present(root, put.source or parts)
         _write(stage, f"new-{number}", put.data, (like.st_mode & 0o755) if like else 0o644)
-    return _Entry(parts, info is not None, put is not None)
+    return Entry(parts, info is not None, put is not None)
 
 
 def _second_link(root: Root, parts: Parts, stage: int, name: str) -> None:
@@ -192,7 +198,7 @@ def _write(folder: int, name: str, data: bytes, mode: int) -> None:
         os.fchmod(fd, mode)
 
 
-def _apply(root: Root, stage: int, number: int, entry: _Entry, made: list[Parts]) -> None:
+def _apply(root: Root, stage: int, number: int, entry: Entry, made: list[Parts]) -> None:
     with root.parent(entry.parts, made if entry.new else None) as folder:
         name = entry.parts[-1]
         kind(folder, name)
@@ -221,16 +227,35 @@ def _missing(root: Root, paths: list[Parts]) -> list[Parts]:
     return list(missing)
 
 
-def _take_back(root: Root, home: int, name: str, stage: int, entries: list[_Entry], made: list[Parts]) -> None:
+def _take_back(root: Root, home: int, name: str, stage: int, entries: list[Entry], made: list[Parts]) -> None:
     try:
         _undo(root, stage, entries, made)
     except (Refused, OSError) as error:
+        if (isinstance(error, Refused) and error.code != "E_IO") or getattr(error, "errno", 0) in _UNFIT:
+            raise Damaged(f"it does not fit the folder: {error}") from None
         os.close(stage)  # the plan stays for the next ``recover``
         raise Refused("E_IO", f"a change is half done and cannot be taken back yet: {error}") from None
     _sweep(home, name, stage)
 
 
-def _undo(root: Root, stage: int, entries: list[_Entry], made: list[Parts]) -> None:
+def _place(root: Root, name: str) -> str:
+    """Which folder, and which staging folder in it, a plan is of."""
+    info = os.fstat(root.fd)
+    return f"{info.st_dev}:{info.st_ino}:{name}"
+
+
+def _set_aside(home: int, name: str, stage: int, why: str) -> None:
+    """Leave a staging folder to people, under a name that is not looked at again."""
+    os.close(stage)
+    aside = f"{_ASIDE}{name.removeprefix(_STAGE)[:64]}-{secrets.token_hex(4)}"
+    try:
+        os.rename(name, aside, src_dir_fd=home, dst_dir_fd=home)
+    except OSError as error:
+        raise Refused("E_IO", f"a plan of a change is not ours and cannot be set aside: {error.strerror}") from None
+    _log.warning("a plan of a change was not followed, %s; it lies in the workspace as %s/%s", why, _HOME[0], aside)
+
+
+def _undo(root: Root, stage: int, entries: list[Entry], made: list[Parts]) -> None:
     for number, entry in reversed(list(enumerate(entries))):
         if entry.old and _there(stage, f"old-{number}"):
             with root.parent(entry.parts, []) as folder:
@@ -243,7 +268,7 @@ def _undo(root: Root, stage: int, entries: list[_Entry], made: list[Parts]) -> N
         with contextlib.suppress(Refused, OSError), root.parent(parts) as folder:
             os.rmdir(parts[-1], dir_fd=folder)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(_PLAN, dir_fd=stage)
+        os.unlink(PLAN, dir_fd=stage)
 
 
 def _there(folder: int, name: str) -> bool:
@@ -262,21 +287,3 @@ def _sweep(home: int, name: str, stage: int) -> None:
                 os.unlink(left, dir_fd=stage)
         os.rmdir(name, dir_fd=home)
     os.close(stage)
-
-
-def _write_plan(stage: int, entries: list[_Entry], made: list[Parts]) -> None:
-    plan = {"entries": [["/".join(e.parts), e.old, e.new] for e in entries], "made": ["/".join(p) for p in made]}
-    _write(stage, f"{_PLAN}.part", json.dumps(plan).encode(), 0o600)
-    os.rename(f"{_PLAN}.part", _PLAN, src_dir_fd=stage, dst_dir_fd=stage)
-
-
-def _read_plan(stage: int) -> tuple[list[_Entry], list[Parts]]:
-    """The plan of a staging folder; empty when there is none, or none of ours: then nothing had been changed."""
-    try:
-        with os.fdopen(os.open(_PLAN, FILE, dir_fd=stage), "rb") as file:
-            plan = json.loads(file.read(MOST_BYTES))
-        entries = [_Entry(split(path), old is True, new is True) for path, old, new in plan["entries"]]
-        made = [split(path) for path in plan["made"]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, Refused):
-        return [], []
-    return [e for e in entries if e.parts], [p for p in made if p]

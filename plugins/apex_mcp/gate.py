@@ -17,8 +17,9 @@ from pathlib import Path
 
 from . import changes
 from .beneath import DIRECTORY, FILE, Root
-from .changes import MOST_BYTES, Put
+from .changes import Put
 from .names import MOST_PARTS, Parts, addressable, check_readable, check_writable, private, split
+from .plans import MOST_BYTES
 from .refusal import Refused
 
 __all__ = [

@@ -17,6 +17,7 @@ from apex_framework.ports import Effects, RealEffects
 from . import git_changes, git_looks, quota
 from .files import Files
 from .git_desk import Desk, Desks
+from .git_settings import GitSettings
 from .refusal import Refused
 
 COST_S = 0.02
@@ -81,7 +82,9 @@ class GitServer:
     """Tools over ``call.capability.workspace``.
 
     A workspace that has no repository (``HasGit``) gets one of the server's own at its first call: the files as they are
-    then are its base. ``sources`` are folders below which repositories may be cloned from; the quota is as of ``fs``.
+    then are its base. ``sources`` are folders below which repositories may be cloned from, ``networks`` those that an https
+    address may lead to besides the public net; the quota is as of ``fs``, and ``repository_bytes`` bounds by how much the
+    repository itself may grow. ``spec`` is the text form of all these. Raises ConfigError.
     """
 
     tools = TOOLS
@@ -93,11 +96,21 @@ class GitServer:
         sources: Sequence[Path | str] = (),
         quota_bytes: int = quota.BYTES,
         quota_files: int = quota.FILES,
+        repository_bytes: int = quota.BYTES,
+        networks: Sequence[str] = (),
+        spec: str = "",
     ) -> None:
         self._effects = effects or RealEffects()
-        self._sources = tuple(Path(source).resolve() for source in sources)
-        self._quota = quota.Quota(quota_bytes, quota_files)
-        self._desks = Desks()
+        self._settings = GitSettings.of(
+            spec,
+            sources,
+            networks,
+            quota_bytes=quota_bytes,
+            quota_files=quota_files,
+            repository_bytes=repository_bytes,
+        )
+        self._quota = quota.Quota(self._settings.quota_bytes, self._settings.quota_files)
+        self._desks = Desks(self._settings.repository_bytes)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Run one tool; refusals are results."""
@@ -119,8 +132,10 @@ class GitServer:
             ):
                 if work is None:
                     network = "network" in call.capability.scopes
-                    value = git_changes.clone(files, call.arguments, self._sources, network=network)
+                    value = git_changes.clone(files, call.arguments, self._settings, network=network)
                 else:
+                    if call.tool in _CHANGES:
+                        desk.check_room()
                     value = work(desk, files, call.arguments)
             return ToolResult(True, value)
         except Refused as refusal:

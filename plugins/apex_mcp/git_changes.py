@@ -13,6 +13,7 @@ from .files import Files
 from .gate import Put
 from .git_desk import Desk
 from .git_looks import changes_of, path_of, text_of
+from .git_settings import GitSettings
 from .refusal import Refused, argument, only
 
 _PROGRAM, _LINK, _OTHER = "100755", "120000", "160000"
@@ -86,7 +87,7 @@ def checkout(desk: Desk, files: Files, arguments: Mapping[str, Any]) -> dict[str
     return {"path": path, "commit": commit}
 
 
-def clone(files: Files, arguments: Mapping[str, Any], sources: Sequence[Path], *, network: bool) -> dict[str, Any]:
+def clone(files: Files, arguments: Mapping[str, Any], settings: GitSettings, *, network: bool) -> dict[str, Any]:
     """Files of another repository, below a new folder: all or none."""
     only(arguments, "source", "path", "revision")
     source, revision = argument(arguments, "source", str), argument(arguments, "revision", str, "HEAD")
@@ -95,9 +96,9 @@ def clone(files: Files, arguments: Mapping[str, Any], sources: Sequence[Path], *
     with tempfile.TemporaryDirectory(prefix="apex-git-") as place:
         git_dir, into = Path(place) / "git", Path(place) / "files"
         if "://" in source:
-            made = Repository.clone(source, git_dir, revision, depth=1, network=network)
+            made = Repository.clone(source, git_dir, revision, depth=1, network=network, networks=settings.networks)
         else:
-            folder, beneath = _allowed(source, sources)
+            folder, beneath = _allowed(source, settings.sources)
             made = Repository.clone(folder, git_dir, revision, depth=1, beneath=beneath)
         entries = made.entries("main")
         if len(entries) > MOST_CLONED or sum(e.size for e in entries) > MOST_BYTES:

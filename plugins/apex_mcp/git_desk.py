@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import threading
@@ -23,12 +24,13 @@ IGNORED = frozenset(("__pycache__", ".apex", ".pytest_cache", ".hypothesis"))
 
 
 class Desk:
-    """A workspace and its repository."""
+    """A workspace and its repository, which may grow by ``most`` bytes."""
 
-    def __init__(self, workspace: Workspace, git: Repository, base: str) -> None:
+    def __init__(self, workspace: Workspace, git: Repository, base: str, most: int) -> None:
         self._workspace = weakref.ref(workspace)
         self.git, self.base = git, base
         self.lock = threading.RLock()
+        self._most, self._start = most, _held(git.git_dir)
 
     @property
     def root(self) -> Path:
@@ -40,10 +42,19 @@ class Desk:
         return Files(self._alive(), alone=alone, quota=quota)
 
     def present(self, message: str = "present files") -> str:
-        """A commit of the files as they are now, after HEAD and on no branch; HEAD itself where nothing differs."""
+        """A commit of the files as they are now, after HEAD and on no branch; HEAD itself where nothing differs.
+
+        Also what is on no branch takes room. Raises Refused.
+        """
+        self.check_room()
         head = self.git.log("HEAD", count=1)[0]
         made = self.git.snapshot(self.root, message, (head.oid,), when=head.when + 1, ignore=IGNORED)
         return made if self.git.changed(head.oid, made) else head.oid
+
+    def check_room(self) -> None:
+        """Refuse when the repository has grown by more than it may: by one commit, at most, beyond that."""
+        if _held(self.git.git_dir) - self._start > self._most:
+            raise Refused("E_QUOTA", f"the repository may not grow by more than {self._most:,} bytes")
 
     def _alive(self) -> Workspace:
         workspace = self._workspace()
@@ -55,7 +66,8 @@ class Desk:
 class Desks:
     """Desks by workspace; those whose repository was made here vanish with it, or at ``close``."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = threading.Lock()
         self._found: weakref.WeakKeyDictionary[Any, Desk] = weakref.WeakKeyDictionary()
         self._made: list[weakref.finalize[Any, Any]] = []
@@ -86,7 +98,7 @@ class Desks:
 
     def _new(self, workspace: Workspace) -> Desk:
         if isinstance(workspace, HasGit):
-            return Desk(workspace, Repository(workspace.git_dir), workspace.base_commit)
+            return Desk(workspace, Repository(workspace.git_dir), workspace.base_commit, self._most)
         folder = Path(tempfile.mkdtemp(prefix="apex-git-"))
         try:
             git = Repository.init(folder / "git")
@@ -98,4 +110,15 @@ class Desks:
             raise
         self._made = [made for made in self._made if made.alive]
         self._made.append(weakref.finalize(workspace, shutil.rmtree, folder, ignore_errors=True))
-        return Desk(workspace, git, base)
+        return Desk(workspace, git, base, self._most)
+
+
+def _held(folder: Path) -> int:
+    """Bytes that a repository's files take on the disk."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # a lock or a temporary file of git's that is gone again
+                info = os.lstat(os.path.join(place, name))
+                total += max(info.st_size, getattr(info, "st_blocks", 0) * 512)
+    return total

@@ -6,11 +6,11 @@ import fnmatch
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .changes import MOST_BYTES
 from .files import Files, as_text, readable
 from .gate import MOST_FILES
 from .names import split
 from .outline import functions_in
+from .plans import MOST_BYTES
 from .refusal import Refused, argument, only
 from .search import MOST_HITS, search
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import site
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from ...scripts.sandbox_probes import in_all, tried
 TRYING_S: Final = 300.0
 """Seconds that the attempts of one sandbox may take."""
 _SHOWN: Final = 6
+_STARTING: Final = ("PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PYTHONINSPECT", "PYTHONBREAKPOINT", "PYTHONUSERBASE")
 
 
 def sandboxes(catalog: Catalog, name: str) -> Iterator[Finding]:
@@ -59,19 +61,60 @@ def in_force(catalog: Catalog, asked: str = AUTO, *, allow_weaker: bool = False)
         yield Finding(what, Grade.WARN, f"refused: the strongest here is {shown}", remedy)
 
 
-def started_code(folders: Iterable[str] | None = None) -> Iterator[Finding]:
-    """``.pth`` files with import lines: code that every start of this Python runs, whoever put it there."""
-    found = []
-    for folder in _site_folders() if folders is None else folders:
-        for path in sorted(Path(folder).glob("*.pth")) if os.path.isdir(folder) else ():
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            if any(line.startswith(("import ", "import\t")) for line in lines):
-                found.append(str(path))
+def started_code(
+    folders: Iterable[str] | None = None,
+    *,
+    path: Iterable[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[Finding]:
+    """Code that every start of this Python runs, whoever put it there: what is listed is read, never imported.
+
+    ``.pth`` files with import lines, ``sitecustomize`` and ``usercustomize``, and variables that put code or folders first.
+    """
+    found = [f"{file} ({_printable(lines[0].strip()[:40])})" for file, lines in _importing(folders)]
+    remedy = "see that you know them; task code is started with -I -S, which reads none"
     if found:
-        remedy = "see that you know them; task code is started with -I -S, which reads none"
-        yield Finding("code at every start", Grade.WARN, f".pth files with imports: {_some(found)}", remedy)
+        yield Finding("code at every start", Grade.WARN, f".pth files with imports: {', '.join(found)}", remedy)
     else:
         yield Finding("code at every start", Grade.OK, "no .pth file imports anything")
+    modules = [found for name in ("sitecustomize", "usercustomize") for found in _modules(name, path)]
+    if modules:
+        yield Finding("modules at every start", Grade.WARN, _some(modules), remedy)
+    else:
+        yield Finding("modules at every start", Grade.OK, "no sitecustomize, no usercustomize")
+    given = os.environ if environ is None else environ
+    variables = [f"{name}={_printable(given[name])}" for name in _STARTING if given.get(name)]
+    if variables:
+        remedy = "leave them unset, or see that nobody else can write there"
+        yield Finding("variables of Python", Grade.WARN, _some(variables), remedy)
+    else:
+        yield Finding("variables of Python", Grade.OK, f"none of {', '.join(_STARTING)} is set")
+
+
+def _importing(folders: Iterable[str] | None) -> Iterator[tuple[Path, list[str]]]:
+    """``.pth`` files that hold code, with its lines."""
+    for folder in _site_folders() if folders is None else folders:
+        for file in sorted(Path(folder).glob("*.pth")) if os.path.isdir(folder) else ():
+            try:
+                text = file.read_text(encoding="utf-8-sig", errors="replace")
+            except OSError as error:
+                yield file, [f"cannot be read: {error.strerror}"]
+                continue
+            if lines := [line for line in text.splitlines() if line.startswith(("import ", "import\t"))]:
+                yield file, lines
+
+
+def _modules(name: str, path: Iterable[str] | None) -> list[str]:
+    """Files that ``import name`` would run: the first of the path, found without importing it."""
+    try:
+        spec = importlib.machinery.PathFinder.find_spec(name, [*(sys.path if path is None else path)])
+    except (ImportError, ValueError, OSError) as error:
+        return [f"{name}: {type(error).__name__}"]
+    return [str(spec.origin or name)] if spec is not None else []
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]
 
 
 def names(catalog: Catalog) -> list[str]:

@@ -22,7 +22,7 @@ from .codes import E_ARG, E_BUDGET, E_EPOCH, E_LOOP, E_POLICY, E_TIMEOUT, E_TOOL
 from .loops import LoopGuard
 from .progress import Listener, Progress
 from .resources import READ, Resources
-from .seal import Open, SealedServer, is_answer, is_cancelled, sealed
+from .seal import Open, SealedServer, is_answer, is_passing, sealed
 from .settings import DoorSettings
 from .spending import NOTHING_S, TimeBudget
 
@@ -140,11 +140,13 @@ class ToolService:
             answer: object = await chain(self._interceptors, passing, work)
             if not is_answer(answer):
                 answer = ToolResult(False, error=E_TOOL, detail=f"an interceptor answered {type(answer).__name__}")
-        except asyncio.CancelledError:
-            elapsed_ms = math.ceil((self._clock.monotonic() - started) * 1000)
-            self._log_row(passage, call, ToolResult(False, error=CANCELLED), episode_id, started, elapsed_ms)
-            raise
-        except Exception as error:  # noqa: BLE001 - a plugin's edge: a broken interceptor is a failed tool call
+        except BaseException as error:  # a plugin's edge: a broken interceptor is a failed tool call
+            if isinstance(error, asyncio.CancelledError):
+                elapsed_ms = math.ceil((self._clock.monotonic() - started) * 1000)
+                self._log_row(passage, call, ToolResult(False, error=CANCELLED), episode_id, started, elapsed_ms)
+                raise
+            if is_passing(error):
+                raise
             _log.exception("tool %s: an interceptor failed", tool)
             answer = ToolResult(False, error=E_TOOL, detail=f"{type(error).__name__}: {error}")
         elapsed_ms = math.ceil((self._clock.monotonic() - started) * 1000)
@@ -225,8 +227,8 @@ class ToolService:
                 ends = asyncio.get_running_loop().time() + seconds
                 spending = self._time.begin(who.agent_id, ends, timeout)
                 answer: object = await open_(call)
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+        except BaseException as error:  # a plugin's edge: SystemExit from here would end the run
+            if is_passing(error):
                 raise
             if isinstance(error, TimeoutError) and timeout.expired():
                 return self._late(call, seconds)

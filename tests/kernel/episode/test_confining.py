@@ -120,6 +120,34 @@ def test_foreign_repositories_and_live_models_demand_a_strong_one(backend: str, 
     assert ("foreign" in demand.reason) == (task is FOREIGN)
 
 
+def claims(distribution: str, name: str = "solver", *, deterministic: bool = True) -> Level:
+    """What is demanded of a backend that a distribution brings, whatever it says of itself."""
+    catalog = Catalog()
+    answers: Any = "x" if deterministic else ["x"]
+    owner = Owner("models", distribution, "1")
+    catalog.add("llm_backend", name, lambda **_: ScriptedBackend(answers), owner=owner)
+    return demand_of([Arm("a", backends={"*": f"{name}:x"})], [OWN], catalog).level
+
+
+def test_what_an_installed_backend_says_of_itself_makes_nothing_weaker() -> None:
+    for name in ("solver", "repair", "scripted", "replay"):
+        assert claims("a-stranger", name) is Level.LANDLOCK
+    assert claims("apex-framework", "evil_llm") is claims("apex-framework", "replay") is Level.LANDLOCK
+    assert claims("apex-framework", "repair") is claims("apex-framework", "scripted") is Level.RLIMITS
+    assert (claims(""), claims("", deterministic=False)) == (Level.RLIMITS, Level.LANDLOCK)
+
+
+def test_planted_a_demand_that_believes_backends_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confining, "_is_own", lambda catalog, name, options: True)
+    assert claims("a-stranger") is Level.RLIMITS
+
+
+def test_every_backend_of_apex_but_the_solver_and_given_words_demands_a_strong_one() -> None:
+    catalog = load_plugins(safe_mode=True).catalog
+    own = {n for n in catalog.names("llm_backend") if confining._is_own(catalog, n, {})}
+    assert own == {"repair", "scripted"}
+
+
 def test_the_usual_sandbox_is_not_mentioned_and_any_other_is(monkeypatch: pytest.MonkeyPatch) -> None:
     demands = {"demand": Demand()}
     monkeypatch.setattr(confining, "demand_of", lambda *_: demands["demand"])

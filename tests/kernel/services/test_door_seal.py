@@ -100,7 +100,7 @@ def test_planted_a_seal_that_tells_nobody_shows(monkeypatch: pytest.MonkeyPatch)
 
 
 def _silent(self: Any, name: str, server: Any, blocked: Any) -> None:
-    self._name, self._server, self._blocked = name, server, lambda server, call: None
+    self._name, self._blocked, self._tools = name, lambda server, call: None, lambda: server.tools
 
 
 def test_a_refused_call_reaches_no_server_and_is_logged() -> None:

@@ -53,7 +53,7 @@ class Desk:
         self.prompts.append(prompt)
         return LLMResult(answer, 1, 1) if isinstance(answer, str) else answer
 
-    async def use(self, tool: str, **arguments: Any) -> ToolResult:
+    async def use(self, tool: str, /, **arguments: Any) -> ToolResult:
         self.used.append(tool)
         try:
             return ToolResult(True, getattr(self, "_" + tool.replace(".", "_"))(**arguments))

@@ -259,7 +259,9 @@ def test_cloning_is_of_allowed_folders_and_brings_no_history(
 
 def test_an_address_needs_the_scope_network(server: GitServer, folder: FolderWorkspace) -> None:
     assert asker(server, folder)("clone", source="https://localhost:1/x", path="x").error == "E_PROTO"
-    assert asker(server, folder, "network")("clone", source="https://localhost:1/x", path="x").error == "E_GIT"
+    assert asker(server, folder, "network")("clone", source="https://localhost:1/x", path="x").error == "E_PROTO"
+    near = GitServer(spec="networks=127.0.0.0/8 ::1/128")
+    assert asker(near, folder, "network")("clone", source="https://localhost:1/x", path="x").error == "E_GIT"
     assert asker(server, folder, "network")("clone", source="ssh://localhost/x", path="x").error == "E_PROTO"
 
 
