@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
-from pathlib import PurePosixPath
 from typing import Any, Final
+from uuid import uuid4
 
-from a2a.helpers import new_data_part, new_task_from_user_message, new_text_part
+from a2a.helpers import new_data_part, new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event, EventQueue
@@ -26,6 +26,7 @@ from a2a.types import (
 )
 from a2a.utils.errors import (
     A2AError,
+    ContentTypeNotSupportedError,
     InternalError,
     InvalidParamsError,
     InvalidRequestError,
@@ -35,18 +36,18 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from .bridge import A2ABridge
+from .cards import INPUT_MODES
 from .envelope import EXTENSION, MOST_PARTS
+from .jobs import HOW, Incomplete, read_job
 from .principals import Doorman
-from .refusal import E_ARG, E_AUTHZ, E_NOTFOUND, E_QUOTA, E_SIZE, Refusal
+from .refusal import E_ARG, E_AUTHZ, E_NOTFOUND, E_QUOTA, Refusal
 from .settings import Push
 from .strict import plain, text
 from .urls import MOST_CONFIGS, vet
-from .work import MOST_FILES, Job, Works
+from .work import Job, Works
 
 _log = logging.getLogger(__name__)
 
-MOST_NAME: Final = 255
-"""Bytes of a file's name, as file systems have it."""
 FINISHED: Final = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
@@ -142,52 +143,6 @@ class Executor(AgentExecutor):
         await updater.complete(updater.new_agent_message([new_text_part(words)]))
 
 
-def read_job(task_id: str, principal: str, message: Message) -> Job:
-    """The job in a message: texts are the issue; data or named parts bring files. Raises Refusal."""
-    issue, files, tests = [], {}, []
-    for part in message.parts:
-        kind = part.WhichOneof("content")
-        if kind == "text" and part.filename:
-            files[part.filename] = part.text
-        elif kind == "text":
-            issue.append(part.text)
-        elif kind == "raw" and part.filename:
-            try:
-                files[part.filename] = part.raw.decode()
-            except UnicodeDecodeError:
-                raise Refusal(E_ARG, f"file {part.filename[:64]!r} is no text") from None
-        elif kind == "data":
-            data = plain(MessageToDict(part.data))
-            if not isinstance(data, dict) or set(data) - {"issue", "files", "tests"}:
-                raise Refusal(E_ARG, 'data is {"issue": text, "files": {path: text}, "tests": [paths]}')
-            issue += [data["issue"]] if "issue" in data else []
-            more, named = data.get("files", {}), data.get("tests", [])
-            if not isinstance(more, dict) or not isinstance(named, list):
-                raise Refusal(E_ARG, "files is a table of texts by path, tests a list of paths")
-            files.update(more)
-            tests += named
-        else:
-            raise Refusal(E_ARG, "a part is a text, a file that is a text, or data; addresses are not fetched")
-    if not all(isinstance(each, str) for each in [*issue, *files.values(), *tests]):
-        raise Refusal(E_ARG, "issue, files and tests are texts")
-    if not any(each.strip() for each in issue) or not files:
-        raise Refusal(E_ARG, "an issue and the project's files: what is wrong, and where")
-    if len(files) > MOST_FILES:
-        raise Refusal(E_SIZE, f"at most {MOST_FILES} files")
-    for path in [*files, *tests]:
-        text(path, "a path", 256)
-        if path.startswith("/") or "\\" in path or any(each in ("", ".", "..") for each in path.split("/")):
-            raise Refusal(E_ARG, f"path {path[:64]!r} does not stay in the project")
-        if any(len(each.encode()) > MOST_NAME for each in path.split("/")):
-            raise Refusal(E_ARG, f"path {path[:64]!r} has a name of more than {MOST_NAME} bytes")
-    if both := sorted(set(files) & {str(folder) for path in files for folder in PurePosixPath(path).parents}):
-        raise Refusal(E_ARG, f"{both[0][:64]!r} is a file and a folder")
-    named = tuple(dict.fromkeys(tests)) or tuple(p for p in sorted(files) if p.rpartition("/")[2].startswith("test_"))
-    if missing := [each for each in named if each not in files]:
-        raise Refusal(E_ARG, f"test {missing[0][:64]!r} is not among the files")
-    return Job(task_id, principal, "\n".join(issue).strip(), files, named)
-
-
 class Handler(DefaultRequestHandlerV2):
     """The SDK's handler behind our rules: a task belongs to its principal, and exceptions are told to nobody."""
 
@@ -210,7 +165,10 @@ class Handler(DefaultRequestHandlerV2):
             self._check(params)
             if params.message.task_id:
                 return await self._to_team(params.message, context)
-            read_job("", context.user.user_name, params.message)
+            try:
+                read_job("", context.user.user_name, params.message)
+            except Incomplete as missing:
+                return _what_is_missing(params.message, missing)
             self._doorman.may_begin(context.user.user_name)
             answer: Message | Task = await super().on_message_send(params, context)
             return answer
@@ -229,7 +187,11 @@ class Handler(DefaultRequestHandlerV2):
             if params.message.task_id:
                 yield await self._to_team(params.message, context)
                 return
-            read_job("", context.user.user_name, params.message)
+            try:
+                read_job("", context.user.user_name, params.message)
+            except Incomplete as missing:
+                yield _what_is_missing(params.message, missing)
+                return
             self._doorman.may_begin(context.user.user_name)
             async for event in super().on_message_send_stream(params, context):
                 yield event
@@ -266,6 +228,9 @@ class Handler(DefaultRequestHandlerV2):
             text(message.context_id, "contextId", 256)
         if not 0 < len(message.parts) <= MOST_PARTS:
             raise Refusal(E_ARG, f"a message has 1 to {MOST_PARTS} parts")
+        for part in message.parts:
+            if part.media_type and part.media_type not in INPUT_MODES and not part.media_type.startswith("text/"):
+                raise ContentTypeNotSupportedError(f"{E_ARG}: texts and {', '.join(INPUT_MODES)} are read")
         if EXTENSION in message.metadata.fields and not message.task_id:
             raise Refusal(E_NOTFOUND, "an envelope names the task whose team it is for")
 
@@ -287,6 +252,13 @@ class Handler(DefaultRequestHandlerV2):
             context_id=task.context_id,
             parts=[new_data_part(receipt.to_json())],
         )
+
+
+def _what_is_missing(message: Message, missing: Incomplete) -> Message:
+    """An answer that is no task: nothing is kept for a client that only says hello."""
+    answer = new_text_message(f"What I need is {missing.what}. {HOW}", role=Role.ROLE_AGENT)
+    answer.context_id = message.context_id or uuid4().hex
+    return answer
 
 
 def _hidden(error: Exception) -> InternalError:

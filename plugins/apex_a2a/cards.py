@@ -22,6 +22,7 @@ from .strict import read_json
 if TYPE_CHECKING:
     from a2a.types import AgentCard
 
+INPUT_MODES: Final = ("text/plain", "application/json")
 ALGORITHMS: Final = ("ES256", "EdDSA")
 _HEADER: Final = frozenset({"alg", "kid", "typ", "exp"})
 """Fields of a protected header; any other (``jku``, ``jwk``, ``x5u``, ``x5c``, ``crit``) could change which key counts."""
@@ -55,7 +56,7 @@ def our_card(settings: Settings, http_url: str, grpc_address: str = "", *, secur
             extended_agent_card=False,
             extensions=[AgentExtension(uri=EXTENSION, description="Messages of a team, with epoch and audience.")],
         ),
-        default_input_modes=["text/plain", "application/json"],
+        default_input_modes=list(INPUT_MODES),
         default_output_modes=["text/x-diff", "application/json"],
         skills=[
             AgentSkill(

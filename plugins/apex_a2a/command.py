@@ -113,11 +113,13 @@ def verify(context: Any, card: Path, config: Path) -> None:
 
 
 @a2a.command()
-@click.option("-n", "count", type=click.IntRange(min=0), default=5_000, help="Fuzzed bodies (5,000).")
+@click.option(
+    "-n", "count", type=click.IntRange(min=0), default=5_000, help="Fuzzed bodies over each of HTTP and gRPC (5,000)."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the bodies (0).")
 @click.pass_obj
 def attack(context: Any, count: int, seed: int) -> None:
-    """The evil client against a server of its own on this machine: every attack, then fuzzed bodies.
+    """The evil client against a server of its own on this machine: every attack, then fuzzed bodies, over HTTP and gRPC.
 
     Exit status 5 when an attack is not refused with its code, or a body breaks the server.
     """
@@ -132,11 +134,16 @@ def attack(context: Any, count: int, seed: int) -> None:
         for name, row in report["attacks"].items():
             click.echo(f"{'refused' if row['ok'] else 'NOT REFUSED'}  {row['code']:<11} {name}")
         click.echo(
-            f"{report['refused']} of {len(report['attacks'])} attacks refused, {report['reached']} messages reached a router; "
-            f"{count:,} bodies: {report['broken']} broke it, {report['per_s']:,.0f}/s, +{report['grown_mib']:.1f} MiB"
+            f"{report['refused']} of {len(report['attacks'])} attacks refused, {report['reached']} messages reached a router"
         )
-    if report["refused"] < len(report["attacks"]) or report["reached"] or report["broken"]:
-        raise CheckFailedError(f"the server did not hold: {report['broken']} bodies broke it", str(report["first"]))
+        for way, row in report["fuzz"].items():
+            click.echo(
+                f"{count:,} bodies over {way}: {row['broken']} broke it, {row['per_s']:,.0f}/s, +{row['grown_mib']:.1f} MiB"
+            )
+    broken = sum(row["broken"] for row in report["fuzz"].values())
+    if report["refused"] < len(report["attacks"]) or report["reached"] or broken:
+        first = next((row["first"] for row in report["fuzz"].values() if row["first"]), "")
+        raise CheckFailedError(f"the server did not hold: {broken} bodies broke it", first)
 
 
 def _plugins(context: Any) -> Any:

@@ -19,6 +19,7 @@ from apex_framework.ports import LoopClock
 
 from .bridge import A2ABridge, Outsider
 from .envelope import EXTENSION
+from .grpc_door import ANY_PORT
 from .refusal import (
     CODES,
     E_ARG,
@@ -265,7 +266,7 @@ def evil_settings() -> Settings:
     principals["fuzz"] |= {"tasks": 1000, "kept": 20}
     return settings_from(
         {
-            "server": {"port": 0, "header_s": 1.0, "body_s": 1.0, "connections": 24},
+            "server": {"port": 0, "grpc_port": ANY_PORT, "header_s": 1.0, "body_s": 3.0, "connections": 24},
             "push": {"enabled": True, "plain_http": True, "deadline_s": 2.0},
             "work": {"tasks_at_once": 1000},
             "principals": principals,

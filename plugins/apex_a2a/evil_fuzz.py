@@ -62,28 +62,30 @@ def fuzzed_bodies(count: int, seed: int) -> list[bytes]:
     bodies = []
     for _ in range(count):
         body = rng.choice(good)
-        if rng.random() < 0.6:
-            body = _spoilt(json.loads(body), rng)
-        else:
-            raw = bytearray(body)
-            for _ in range(rng.randint(1, 6)):
-                at = rng.randrange(len(raw))
-                match rng.randrange(4):
-                    case 0:
-                        raw[at] = rng.randrange(256)
-                    case 1:
-                        del raw[at : at + rng.randint(1, 20)]
-                        raw = raw or bytearray(b" ")
-                    case 2:
-                        raw[at:at] = rng.choice((b"{", b"[", b'"', b"\\u0000", b"NaN", b"9" * 400, b"\xff", b",", b":"))
-                    case _:
-                        raw[at:at] = raw[at : at + rng.randint(1, 200)]
-            body = bytes(raw)
-        bodies.append(body)
+        bodies.append(spoilt(json.loads(body), rng) if rng.random() < 0.6 else torn(body, rng))
     return bodies
 
 
-def _spoilt(value: Any, rng: random.Random) -> bytes:
+def torn(body: bytes, rng: random.Random) -> bytes:
+    """Bytes changed, dropped, put in and repeated."""
+    raw = bytearray(body or b" ")
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(raw))
+        match rng.randrange(4):
+            case 0:
+                raw[at] = rng.randrange(256)
+            case 1:
+                del raw[at : at + rng.randint(1, 20)]
+                raw = raw or bytearray(b" ")
+            case 2:
+                raw[at:at] = rng.choice((b"{", b"[", b'"', b"\\u0000", b"NaN", b"9" * 400, b"\xff", b",", b":"))
+            case _:
+                raw[at:at] = raw[at : at + rng.randint(1, 200)]
+    return bytes(raw)
+
+
+def spoilt(value: Any, rng: random.Random) -> bytes:
+    """A call with a field or a few gone, or of another kind."""
     for _ in range(rng.randint(1, 3)):
         place = value
         while True:
@@ -112,10 +114,10 @@ async def fuzz(catalog: Catalog, count: int, seed: int) -> dict[str, Any]:
     broken, first, grown, started = 0, "", 0, perf_counter()
     async with serving(evil_settings(), catalog, work=HeldWork(catalog, hold=False)) as running:
         warm = min(count // 10, 1000)
-        before = _resident()
+        before = resident()
         for number, body in enumerate(fuzzed_bodies(count, seed)):
             if number == warm:
-                before = _resident()
+                before = resident()
             try:
                 status, answer = await inject(running, body)
                 bad = status >= 500 or b'"code":-32603' in answer.replace(b" ", b"")
@@ -124,7 +126,7 @@ async def fuzz(catalog: Catalog, count: int, seed: int) -> dict[str, Any]:
             broken += bad
             if bad and not first:
                 first = f"{body[:300]!r} -> {answer[:300]!r}"
-        grown = _resident() - before
+        grown = resident() - before
     seconds = perf_counter() - started
     return {
         "broken": broken, "first": first, "bodies": count, "per_s": count / max(seconds, 1e-9),
@@ -165,7 +167,7 @@ async def inject(running: Running, body: bytes) -> tuple[int, bytes]:
     return status, bytes(answer)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of this process in memory; 0 where the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

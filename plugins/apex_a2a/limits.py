@@ -7,10 +7,13 @@ import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from email.utils import formatdate
 from typing import Any, Final
 
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from apex_framework.ports import SystemClock
 
 from .principals import Doorman
 from .refusal import E_ARG, E_AUTH, E_AUTHZ, E_NOTFOUND, E_POLICY, E_QUOTA, E_SIZE, E_SLOW, Refusal
@@ -26,6 +29,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 RPC_PATH: Final = "/"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+CONTENT_TYPE = -32005
 MOST_DRAINED: Final = 4 * 1024 * 1024
 DRAIN_S: Final = 0.5
 STATUS: Final = {E_AUTH: 401, E_AUTHZ: 403, E_NOTFOUND: 404, E_POLICY: 403, E_QUOTA: 429, E_SIZE: 413, E_SLOW: 408}
@@ -53,6 +57,7 @@ class Threshold:
 
     def __init__(self, app: App, server: Server, doorman: Doorman) -> None:
         self._app, self._server, self._doorman = app, server, doorman
+        self._since = formatdate(SystemClock().wall(), usegmt=True).encode()
         self.refused: dict[str, int] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +81,7 @@ class Threshold:
         if b"origin" in headers:
             raise Refusal(E_AUTHZ, "no web page talks to this server")
         if (scope["method"], scope["path"]) == ("GET", AGENT_CARD_WELL_KNOWN_PATH):
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, self._dated(send))
             return
         if scope["path"] != RPC_PATH or scope["method"] != "POST":
             raise Refusal(E_NOTFOUND, f"POST {RPC_PATH} and GET {AGENT_CARD_WELL_KNOWN_PATH}")
@@ -102,7 +107,19 @@ class Threshold:
         finally:
             self._doorman.end_request(name)
 
+    def _dated(self, send: Send) -> Send:
+        """The card is as old as this server."""
+
+        async def dated(event: MutableMapping[str, Any]) -> None:
+            if event["type"] == "http.response.start":
+                event = {**event, "headers": [*event["headers"], (b"last-modified", self._since)]}
+            await send(event)
+
+        return dated
+
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            raise Refusal(E_ARG, "Content-Type: application/json", rpc=CONTENT_TYPE)
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise Refusal(E_ARG, "compressed requests are not read")
         announced = headers.get(b"content-length", b"0")

@@ -57,6 +57,10 @@ class Doorman:
         """The request is over."""
         self._asking[name] -= 1
 
+    def asking(self, name: str) -> int:
+        """Requests of a principal that are under way."""
+        return self._asking[name]
+
     def take_bytes(self, name: str, size: int) -> None:
         """Count bytes of a request. Raises Refusal E_QUOTA; a refused one counts nothing."""
         now, log = self._clock.monotonic(), self._bytes[name]

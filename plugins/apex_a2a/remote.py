@@ -7,6 +7,8 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apex_framework import Guard
@@ -15,11 +17,12 @@ from apex_framework.interfaces import Agent, AgentContext, AgentID, CallTags, De
 
 from .bridge import A2ABridge
 from .cards import read_card
+from .dial import MOST_ANSWERED, bearer, channel, check_interfaces
 from .envelope import EXTENSION, Envelope, read_envelope
 from .refusal import E_ARG, E_QUOTA, E_SIZE, Refusal
 from .responses import bounded_transport
 from .settings import CardKey, Remote
-from .strict import MAX_BYTES, plain
+from .strict import plain
 
 if TYPE_CHECKING:
     from a2a.client import Client
@@ -28,8 +31,6 @@ _log = logging.getLogger(__name__)
 
 MOST_ANSWERS: Final = 16
 """Messages that one answer may hold."""
-MOST_ANSWERED: Final = 4 * MAX_BYTES
-"""Bytes of one response, a card's or a stream's."""
 CANCEL_S: Final = 2.0
 """Seconds that telling a remote to stop may take."""
 
@@ -184,39 +185,45 @@ class SdkLine:
     async def _connect(self) -> Client:
         import httpx
         from a2a.client import ClientConfig, ClientFactory
-        from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 
-        remote, headers = self._remote, {}
-        if remote.token_env:
-            token = os.environ.get(remote.token_env, "")
-            if not token:
-                raise ConfigError(f"remote {self._name}: {remote.token_env} is not set", "export its token there")
-            headers["Authorization"] = f"Bearer {token}"
+        remote, token = self._remote, ""
+        if remote.token_env and not (token := os.environ.get(remote.token_env, "")):
+            raise ConfigError(f"remote {self._name}: {remote.token_env} is not set", "export its token there")
+        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {token}"} if token else {})}
         http = httpx.AsyncClient(
             transport=bounded_transport(MOST_ANSWERED),
-            headers={**headers, "Accept-Encoding": "identity"},
+            headers=headers,
             timeout=remote.deadline_s,
             follow_redirects=False,
             trust_env=False,
         )
         try:
-            found = await http.get(remote.url.rstrip("/") + AGENT_CARD_WELL_KNOWN_PATH)
-            found.raise_for_status()
-            card = read_card(found.content, self._keys, signed=remote.signed)
-            home = httpx.URL(remote.url)
-            for interface in card.supported_interfaces:
-                # The token is for the remote that was configured, and not for whomever its card names.
-                if interface.protocol_binding == "JSONRPC" and httpx.URL(interface.url).host != home.host:
-                    raise RuntimeFault(f"remote {self._name}: its card names another host")
-            config = ClientConfig(httpx_client=http, supported_protocol_bindings=["JSONRPC"])
-            self._http = http
-            return ClientFactory(config).create(card)
+            card = read_card(await self._card(http), self._keys, signed=remote.signed)
+            check_interfaces(self._name, remote, card)
+            config = ClientConfig(
+                httpx_client=http,
+                supported_protocol_bindings=[remote.binding],
+                grpc_channel_factory=partial(channel, secure=httpx.URL(remote.url).scheme == "https"),
+            )
+            made = ClientFactory(config).create(card, interceptors=[bearer(token)] if token else [])
         except RuntimeFault:
             await http.aclose()
             raise
         except Exception as error:  # noqa: BLE001 - somebody else's server and library: named, and tried again
             await http.aclose()
             raise RuntimeFault(f"remote {self._name}: {type(error).__name__}: {str(error)[:200]}") from None
+        self._http = http
+        return made
+
+    async def _card(self, http: Any) -> bytes:
+        """The card, from its server, or from the operator's own file."""
+        from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
+
+        if self._remote.card:
+            return await asyncio.to_thread(Path(self._remote.card).read_bytes)
+        found = await http.get(self._remote.url.rstrip("/") + AGENT_CARD_WELL_KNOWN_PATH)
+        found.raise_for_status()
+        return bytes(found.content)
 
 
 def _task_of(event: Any) -> str:

@@ -10,13 +10,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 import uvicorn
-from a2a.server.request_handlers.grpc_handler import DefaultGrpcServerCallContextBuilder, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryPushNotificationConfigStore
 from a2a.types import AgentCard
-from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from starlette.applications import Starlette
 
 from apex_framework import Catalog
@@ -25,9 +22,9 @@ from apex_framework.ports import SystemClock
 
 from .agent import Executor, Handler, Tasks
 from .cards import our_card
+from .grpc_door import grpc_server, literal, serve_grpc
 from .limits import RPC_PATH, Threshold, bounded_protocol
 from .principals import Doorman
-from .refusal import E_AUTH, Refusal
 from .remote import Line, SdkLine
 from .settings import Principal, Server, Settings
 from .urls import PinnedSender
@@ -38,6 +35,8 @@ _log = logging.getLogger(__name__)
 LOCAL = "local"
 """The principal of everybody, with ``insecure_local``."""
 SHUTDOWN_S = 5
+CARD_AGE = "public, max-age=300"
+"""How long a client may keep our card."""
 
 
 @dataclass
@@ -55,7 +54,7 @@ class Running:
     @property
     def url(self) -> str:
         """Where HTTP clients find it."""
-        return f"http://{_literal(self.settings.server.host)}:{self.http_port}"
+        return f"http://{literal(self.settings.server.host)}:{self.http_port}"
 
 
 @contextlib.asynccontextmanager
@@ -92,9 +91,9 @@ async def serving(
         for line in ways.values():
             last.push_async_callback(line.close)
         port = socket.getsockname()[1]
-        rpc, grpc_port = _grpc(settings, doorman)
-        base = server.public_url.rstrip("/") or f"http://{_literal(server.host)}:{port}"
-        address = f"{_literal(server.host)}:{grpc_port}" if grpc_port else ""
+        rpc, grpc_port = grpc_server(server, doorman)
+        base = server.public_url.rstrip("/") or f"http://{literal(server.host)}:{port}"
+        address = f"{literal(server.host)}:{grpc_port}" if grpc_port else ""
         card = our_card(settings, base + RPC_PATH, address, secured=not anyone)
         executor = Executor(works, doorman)
         configs = InMemoryPushNotificationConfigStore() if settings.push.enabled else None
@@ -103,13 +102,13 @@ async def serving(
             Tasks(doorman), card, executor=executor, doorman=doorman, push=settings.push, push_config_store=configs,
             push_sender=sender,
         )  # fmt: skip
-        routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, RPC_PATH)]
+        routes = [*create_agent_card_routes(card, cache_control=CARD_AGE), *create_jsonrpc_routes(handler, RPC_PATH)]
         threshold = Threshold(Starlette(routes=routes), server, doorman)
         web = _web(threshold, server)
         await web.startup(sockets=[socket])
         try:
             if rpc is not None:
-                add_A2AServiceServicer_to_server(GrpcHandler(handler, _Context(doorman)), rpc)  # type: ignore[no-untyped-call]  # generated code has no types
+                serve_grpc(rpc, handler, doorman)
                 await rpc.start()
             yield Running(settings, card, port, grpc_port, threshold, executor, doorman)
         finally:
@@ -159,109 +158,12 @@ def admitted(settings: Settings, *, insecure_local: bool) -> tuple[Settings, str
     ), LOCAL
 
 
-class _Context(DefaultGrpcServerCallContextBuilder):
-    def __init__(self, doorman: Doorman) -> None:
-        self._doorman = doorman
-
-    def build(self, context: Any) -> Any:
-        built = super().build(context)
-        built.state.clear()  # the token has done its work
-        return built
-
-    def build_user(self, context: Any) -> Any:
-        name = self._doorman.who(_authorization(context.invocation_metadata()))
-        if name is None:
-            raise Refusal(E_AUTH, "a bearer token that is known here")
-        return _user(name)
-
-
-class _Door(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Nobody without a token that is known here reaches a method; each has so many calls at once."""
-
-    def __init__(self, doorman: Doorman) -> None:
-        self._doorman = doorman
-
-    async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = await continuation(details)
-        if handler is None:
-            return None
-        name = self._doorman.who(_authorization(details.invocation_metadata))
-        inner = handler.unary_stream if handler.response_streaming else handler.unary_unary
-        doorman = self._doorman
-
-        async def enter(request: Any, context: Any) -> None:
-            if name is None:
-                await context.abort(grpc.StatusCode.UNAUTHENTICATED, f"{E_AUTH}: a bearer token that is known here")
-                return
-            try:
-                doorman.begin_request(name)
-            except Refusal as refusal:
-                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(refusal))
-            try:
-                doorman.take_bytes(name, request.ByteSize())
-            except Refusal as refusal:
-                doorman.end_request(name)
-                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(refusal))
-
-        async def one(request: Any, context: Any) -> Any:
-            await enter(request, context)
-            try:
-                return await inner(request, context)
-            finally:
-                doorman.end_request(str(name))
-
-        async def many(request: Any, context: Any) -> Any:
-            await enter(request, context)
-            try:
-                async for item in inner(request, context):
-                    yield item
-            finally:
-                doorman.end_request(str(name))
-
-        make = (
-            grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
-        )
-        return make(
-            many if handler.response_streaming else one,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
-
-
-def _grpc(settings: Settings, doorman: Doorman) -> tuple[Any, int]:
-    server = settings.server
-    if not server.grpc_port:
-        return None, 0
-    rpc = grpc.aio.server(
-        interceptors=[_Door(doorman)],
-        maximum_concurrent_rpcs=server.connections,
-        options=[
-            ("grpc.max_receive_message_length", server.body_bytes),
-            ("grpc.max_metadata_size", 16 * 1024),
-            ("grpc.max_concurrent_streams", server.requests),
-            ("grpc.max_connection_idle_ms", 300_000),
-            ("grpc.so_reuseport", 0),
-        ],
-    )
-    wanted = 0 if server.grpc_port == ANY_PORT else server.grpc_port
-    try:
-        port = rpc.add_insecure_port(f"{_literal(server.host)}:{wanted}")
-    except RuntimeError:
-        port = 0
-    if not port:
-        raise EnvironmentProblem(f"port {server.grpc_port} of {server.host} is taken", "--grpc-port N")
-    return rpc, port
-
-
-ANY_PORT = 65536
-"""As ``grpc_port``: whichever is free."""
-
-
 def _socket(host: str, port: int) -> Any:
     import socket
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's algorithm off only where the protocol is named: 40 ms for an answer in two writes.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
@@ -272,27 +174,8 @@ def _socket(host: str, port: int) -> Any:
     return made
 
 
-def _user(name: str) -> Any:
-    from a2a.auth.user import User as SdkUser
-
-    class Known(SdkUser):
-        is_authenticated = True
-        user_name = name
-
-    return Known()
-
-
-def _authorization(metadata: Any) -> str:
-    found = [value for key, value in metadata or () if key == "authorization"]
-    return str(found[0]) if len(found) == 1 else ""
-
-
 def _loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _literal(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

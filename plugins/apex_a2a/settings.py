@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from apex_framework.errors import ConfigError
 
 T = TypeVar("T")
+
+BINDINGS: Final = ("JSONRPC", "GRPC")
+"""Ways in which remotes are spoken to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,9 @@ class Remote:
     least: int = 1
     """Charged at least, whatever it says."""
     binding: str = "JSONRPC"
+    """How it is spoken to, of what its card offers: ``JSONRPC`` or ``GRPC``."""
+    card: str = ""
+    """File of its card, for one that serves none; empty: it is asked for at ``url``."""
     signed: bool = True
     """Its card must have a signature of the store's keys."""
 
@@ -182,6 +189,10 @@ def _check(settings: Settings, where: str) -> None:
         if key.alg not in ("ES256", "EdDSA"):
             raise ConfigError(f"{where}: alg {key.alg!r} of key {kid}", "ES256 or EdDSA")
     for name, remote in settings.remotes.items():
+        if remote.binding not in BINDINGS:
+            raise ConfigError(f"{where}: binding {remote.binding!r} of remote {name}", " or ".join(BINDINGS))
+        if urlsplit(remote.url).scheme not in ("http", "https") or not urlsplit(remote.url).hostname:
+            raise ConfigError(f"{where}: url {remote.url!r} of remote {name}", "http:// or https://, and a host")
         if remote.signed and not settings.keys:
             raise ConfigError(
                 f"{where}: remote {name} must be signed, and [keys] holds no key", "add its key, or signed = false"

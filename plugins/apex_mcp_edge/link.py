@@ -13,13 +13,13 @@ from typing import Any, Final
 import mcp_types as types
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from apex_framework.errors import EnvironmentProblem
 from apex_framework.interfaces import ToolResult
 
+from .bodies import bounded_client
 from .foreign import MOST_TOOLS, as_result, hash_of, pin_of, plain
 from .process import Trouble, process_streams
 from .servers_file import OutsideServer
@@ -206,7 +206,7 @@ class Link:
         server = self.server
         async with AsyncExitStack() as stack:
             if server.url:
-                web = await stack.enter_async_context(create_mcp_http_client(headers=dict(server.headers)))
+                web = await stack.enter_async_context(bounded_client(dict(server.headers)))
                 transport = streamable_http_client(server.url, http_client=web)
             else:
                 transport = process_streams(server, self._trouble)

@@ -113,7 +113,7 @@ class OutsideTools:
 
     async def close(self) -> None:
         """End every server; idempotent."""
-        await asyncio.to_thread(self.shut)
+        await self._effects.run(self.shut, cost=lambda _: 0.0)  # no plain thread: the loop's time may be virtual
 
     def shut(self) -> None:
         """End every server, blocking; idempotent."""

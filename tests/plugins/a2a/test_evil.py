@@ -9,7 +9,7 @@ import logging
 import pytest
 from world import CATALOG
 
-from apex_a2a import evil, evil_fuzz, limits
+from apex_a2a import evil, evil_fuzz, evil_grpc, grpc_door, limits
 from apex_a2a.cards import read_card
 from apex_a2a.evil_cards import CARD, CARDS, KID, key_pair, signed
 from apex_a2a.refusal import Refusal
@@ -30,6 +30,18 @@ def test_r22_every_attack_is_refused_with_its_code_and_nothing_reaches_a_router(
 
     got, reached = asyncio.run(main())
     assert got == {name: code for name, (code, _) in evil.ATTACKS.items()}
+    assert len(got) >= 30 and reached == 0
+
+
+def test_r22_every_attack_over_grpc_is_refused_with_its_code_and_nothing_reaches_a_router() -> None:
+    async def main() -> tuple[dict[str, str], int]:
+        async with evil_grpc.grpc_besieged(CATALOG) as siege:
+            return {
+                name: await attack(siege) for name, (_, attack) in evil_grpc.GRPC_ATTACKS.items()
+            }, siege.held.reached
+
+    got, reached = asyncio.run(main())
+    assert got == {name: code for name, (code, _) in evil_grpc.GRPC_ATTACKS.items()}
     assert len(got) >= 30 and reached == 0
 
 
@@ -58,6 +70,25 @@ def test_r22_five_thousand_fuzzed_bodies_break_nothing_and_leave_no_memory_behin
     assert report["grown_mib"] < 64
 
 
+def test_r22_fuzzed_messages_over_grpc_break_nothing() -> None:
+    report = asyncio.run(evil_grpc.grpc_fuzz(CATALOG, 500, 1))
+    assert report["broken"] == 0, report["first"]
+
+
+@pytest.mark.slow
+def test_r22_five_thousand_fuzzed_messages_over_grpc_break_nothing_and_leave_no_memory_behind() -> None:
+    report = asyncio.run(evil_grpc.grpc_fuzz(CATALOG, 5_000, 0))
+    assert report["broken"] == 0, report["first"]
+    assert report["grown_mib"] < 64
+
+
+def test_a_door_that_lets_messages_be_parsed_behind_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug: what is no message is not refused, but breaks."""
+    monkeypatch.setattr(grpc_door, "DecodeError", ZeroDivisionError)
+    report = asyncio.run(evil_grpc.grpc_fuzz(CATALOG, 200, 1))
+    assert report["broken"] > 0
+
+
 @pytest.mark.parametrize(
     ("body", "number", "call"),
     [
@@ -81,6 +112,7 @@ def test_a_call_that_is_wrong_has_json_rpcs_own_number_and_its_id(body: bytes, n
 
 
 def test_fuzz_is_the_same_for_a_seed() -> None:
+    assert evil_grpc.fuzzed_messages(50, 3) == evil_grpc.fuzzed_messages(50, 3) != evil_grpc.fuzzed_messages(50, 4)
     assert evil_fuzz.fuzzed_bodies(50, 3) == evil_fuzz.fuzzed_bodies(50, 3) != evil_fuzz.fuzzed_bodies(50, 4)
 
 

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers.grpc_handler import GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCard
 from a2a.types import Message as A2AMessage
+from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from google.protobuf.json_format import MessageToDict, ParseDict
-from world import CATALOG
+from world import CATALOG, settings
 
 from apex_a2a.bridge import A2ABridge, Outsider
 from apex_a2a.cards import our_card
+from apex_a2a.dial import check_interfaces
 from apex_a2a.envelope import EXTENSION
+from apex_a2a.evil import HeldWork
 from apex_a2a.remote import RemoteAgent, SdkLine
+from apex_a2a.server import serving
 from apex_a2a.settings import Remote, Settings
 from apex_framework import (
     CallTags,
@@ -252,6 +261,80 @@ def test_an_outside_agent_on_the_official_sdk_is_a_member_of_our_team() -> None:
 
     office = asyncio.run(_with_server(scenario))
     assert [m.payload["text"] for m in office.planner.heard] == ["-a\n+b"] and office.spent == 55
+
+
+async def _with_grpc_server(scenario: Callable[[str, AgentCard], Any]) -> Any:
+    """An agent that speaks gRPC and nothing else: nobody answers for its card."""
+    server = grpc.aio.server()
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    card = our_card(Settings(), "http://127.0.0.1/", address, secured=False)
+    del card.supported_interfaces[0]
+    handler = DefaultRequestHandler(Critic(), InMemoryTaskStore(), card)
+    add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
+    await server.start()
+    try:
+        return await scenario(address, card)
+    finally:
+        await server.stop(0)
+
+
+def test_an_outside_agent_that_speaks_grpc_alone_is_a_member_of_our_team(tmp_path: Path) -> None:
+    async def scenario(address: str, card: AgentCard) -> Office:
+        file = tmp_path / "card.json"
+        file.write_text(json.dumps(MessageToDict(card)))
+        remote = Remote(
+            f"http://{address}", "critic", ("planner",), price=100, binding="GRPC", card=str(file), signed=False
+        )
+        line = SdkLine("acme", remote, {})
+        office = Office(line, remote)
+        try:
+            assert (await office.run()).reason == "reviewed"
+        finally:
+            await line.close()
+        return office
+
+    office = asyncio.run(_with_grpc_server(scenario))
+    assert [m.payload["text"] for m in office.planner.heard] == ["-a\n+b"] and office.spent == 55
+
+
+def test_a_token_goes_over_grpc_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ours asks for one: with it a remote is answered, without it it is not."""
+
+    async def main() -> None:
+        async with serving(settings(), CATALOG, work=HeldWork(CATALOG, hold=False)) as running:
+            for token, words in (("t-alice", None), ("t-nobody", "E_AUTH")):
+                monkeypatch.setenv("ACME_TOKEN", token)
+                remote = Remote(running.url, "critic", (), token_env="ACME_TOKEN", binding="GRPC", signed=False)
+                line = SdkLine("acme", remote, {})
+                asked = line.ask({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]})
+                if words is None:
+                    (answer,) = await asked
+                    assert "What I need" in answer["parts"][0]["text"]
+                else:
+                    with pytest.raises(RuntimeFault, match=words):
+                        await asked
+                await line.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("binding", "address", "words"),
+    [
+        ("GRPC", "", "offers JSONRPC, not GRPC"),
+        ("GRPC", "evil.example:1", "names another host"),
+        ("GRPC", "http://127.0.0.1@evil.example:1", "names another host"),
+        ("JSONRPC", "", ""),
+    ],
+)
+def test_a_card_is_followed_to_the_configured_host_alone(binding: str, address: str, words: str) -> None:
+    card = our_card(Settings(), "http://127.0.0.1:1/", address, secured=False)
+    remote = Remote("http://127.0.0.1:1", "critic", (), binding=binding, signed=False)
+    if not words:
+        check_interfaces("acme", remote, card)
+        return
+    with pytest.raises(RuntimeFault, match=words):
+        check_interfaces("acme", remote, card)
 
 
 def test_an_unsigned_card_is_not_believed_when_it_must_be_signed() -> None:

@@ -14,14 +14,14 @@ from a2a.client.errors import A2AClientError
 from a2a.types import CancelTaskRequest, GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest
 from a2a.types import Message as A2AMessage
 from a2a.types import TaskState as State
-from a2a.utils.errors import A2AError, TaskNotFoundError
+from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, TaskNotFoundError
 from google.protobuf.json_format import ParseDict
 from world import CATALOG, client, repair_request, settings
 
-from apex_a2a.agent import read_job
 from apex_a2a.bridge import A2ABridge
 from apex_a2a.envelope import EXTENSION
 from apex_a2a.evil import HeldWork
+from apex_a2a.jobs import read_job
 from apex_a2a.principals import Doorman
 from apex_a2a.refusal import Refusal
 from apex_a2a.server import admitted, serving
@@ -30,6 +30,7 @@ from apex_a2a.work import Done, Job, Work
 from apex_framework.errors import ConfigError, EnvironmentProblem
 from apex_framework.testing.scripted import ManualClock
 
+REMOTE = {"url": "http://x", "role": "critic", "audiences": ["planner"]}
 BOTH = pytest.mark.parametrize("grpc", [False, True], ids=["jsonrpc", "grpc"])
 
 
@@ -190,6 +191,44 @@ def test_what_breaks_inside_is_told_to_nobody() -> None:
     asyncio.run(main())
 
 
+@BOTH
+def test_who_sends_no_project_is_told_what_to_send_and_nothing_is_kept(grpc: bool) -> None:
+    async def main() -> None:
+        async with serving(settings(), CATALOG, work=HeldWork(CATALOG)) as running, client(running, grpc=grpc) as made:
+            request = repair_request()
+            del request.message.parts[1]
+            (answer,) = await events(made, request)
+            assert "the project's files" in answer.message.parts[0].text and answer.message.context_id
+            assert not (await made.list_tasks(ListTasksRequest())).tasks
+
+    asyncio.run(main())
+
+
+@BOTH
+def test_a_part_of_a_kind_that_is_not_read_is_refused(grpc: bool) -> None:
+    async def main() -> None:
+        async with serving(settings(), CATALOG, work=QuickWork()) as running, client(running, grpc=grpc) as made:
+            request = repair_request()
+            request.message.parts[0].media_type = "application/zip"
+            with pytest.raises(ContentTypeNotSupportedError, match="E_ARG"):
+                await events(made, request)
+
+    asyncio.run(main())
+
+
+def test_the_card_may_be_kept_for_a_while_and_is_asked_for_by_its_mark() -> None:
+    import httpx
+
+    async def main() -> None:
+        async with serving(settings(), CATALOG, work=QuickWork()) as running, httpx.AsyncClient() as web:
+            url = f"{running.url}/.well-known/agent-card.json"
+            card = await web.get(url)
+            assert "max-age" in card.headers["cache-control"] and "GMT" in card.headers["last-modified"]
+            assert (await web.get(url, headers={"If-None-Match": card.headers["etag"]})).status_code == 304
+
+    asyncio.run(main())
+
+
 def test_of_finished_tasks_only_so_many_are_kept() -> None:
     async def main() -> None:
         few = settings(principals={"alice": {"token_sha256": token_hash("t-alice"), "kept": 3}})
@@ -262,7 +301,9 @@ def test_code_of_outsiders_demands_a_strong_sandbox_or_a_word() -> None:
         ({"principals": {"a b": {"token_sha256": "0" * 64}}}, "principal 'a b'"),
         ({"principals": {n: {"token_sha256": "0" * 64} for n in "ab"}}, "one token"),
         ({"keys": {"k": {"alg": "none", "pem": "x"}}}, "alg"),
-        ({"remotes": {"r": {"url": "http://x", "role": "critic", "audiences": ["planner"]}}}, "must be signed"),
+        ({"remotes": {"r": REMOTE}}, "must be signed"),
+        ({"remotes": {"r": {**REMOTE, "signed": False, "binding": "HTTP+JSON"}}}, "binding 'HTTP"),
+        ({"remotes": {"r": {**REMOTE, "signed": False, "url": "agents.example"}}}, "url 'agents.example'"),
     ],
 )
 def test_settings_are_read_strictly(tables: dict[str, Any], words: str) -> None:

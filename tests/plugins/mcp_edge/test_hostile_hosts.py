@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -165,11 +166,11 @@ TOKEN = "token-of-the-tests-0123456789"
 
 @pytest.fixture
 def port(served: Served) -> Iterator[int]:
-    with listen("127.0.0.1", 0) as socket:
-        number = socket.getsockname()[1]
+    with listen("127.0.0.1", 0) as listening:
+        number = listening.getsockname()[1]
         names = [f"127.0.0.1:{number}", f"localhost:{number}"]
-        web = runner(application(served.server(), names, TOKEN))
-        thread = threading.Thread(target=lambda: asyncio.run(web._serve([socket])))
+        web = runner(application(served.server(), names, TOKEN, body_s=1.0), head_s=1.0)
+        thread = threading.Thread(target=lambda: asyncio.run(web._serve([listening])))
         thread.start()
         yield number
         web.should_exit = True
@@ -210,6 +211,47 @@ def test_guessed_sessions_and_bodies_that_cannot_be_are_refused(port: int) -> No
     for body in (b"nope", b"[" * 100_000, b'{"x": NaN}', b"\xff\xfe", b"[]"):
         assert 400 <= post(port, body) < 500
     assert post(port) == 200
+
+
+def drip(port: int, request: bytes) -> bytes:
+    """The answer to a request of which no more comes; empty when the connection is ended without one."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(request)
+        return connection.recv(4096)
+
+
+def test_a_client_that_does_not_finish_what_it_says_is_not_waited_for(port: int) -> None:
+    assert drip(port, b"POST /mcp HTTP/1.1\r\nX: y").startswith(b"HTTP/1.1 408")
+    assert drip(port, b"").startswith(b"HTTP/1.1 408")
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n"
+    head += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\r\n"
+    for version in ("", "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n"):
+        slow = head.replace("Content-Length", f"{version}Content-Length").encode() + b"{"
+        answer = drip(port, slow)
+        assert answer.startswith(b"HTTP/1.1 408") and b"connection: close" in answer
+    assert post(port) == 200
+
+
+def test_answers_are_not_held_back_for_the_one_before(served: Served) -> None:
+    """Nagle's algorithm and delayed acknowledgements together cost 40 ms a call."""
+
+    async def main() -> int:
+        seen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            held = writer.get_extra_info("socket")
+            seen.set_result(held.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with listen("127.0.0.1", 0) as listening:
+            server = await asyncio.start_server(connected, sock=listening)
+            async with server:
+                _, writer = await asyncio.open_connection(*listening.getsockname())
+                found = await seen
+                writer.close()
+                return found
+
+    assert asyncio.run(main()) != 0
 
 
 def test_a_guard_that_does_not_look_at_the_origin_would_be_noticed() -> None:

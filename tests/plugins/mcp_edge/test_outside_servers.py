@@ -14,12 +14,15 @@ import pytest
 
 pytest.importorskip("mcp", reason="needs the extra [mcp]")
 
-from apex_framework import ToolService
+from apex_framework import ToolService, timeloop
+from apex_framework.cli.boundary import run
 from apex_framework.errors import ConfigError, EnvironmentProblem
-from apex_framework.ports import SystemClock
+from apex_framework.interfaces import Capability, ToolCall
+from apex_framework.ports import SystemClock, VirtualEffects
 from apex_framework.testing.evil_mcp import BEHAVIOURS
 from apex_framework.testing.tool import FolderWorkspace
 from apex_mcp_edge.link import STARTS, Link
+from apex_mcp_edge.outside import OutsideTools
 from apex_mcp_edge.servers_file import read_servers
 
 Start = Callable[..., Any]
@@ -116,6 +119,35 @@ def test_a_server_gets_the_environment_that_is_listed(outside: Start, monkeypatc
     monkeypatch.setenv("APEX_TEST_SECRET", "canary")
     found = outside("environ").call().value["structured"]
     assert "canary" not in json.dumps(found) and set(found["environ"]) <= {"PATH", "LC_CTYPE"}
+
+
+def test_an_episode_on_virtual_time_calls_and_closes_it(tmp_path: Path) -> None:
+    """A run's episodes have no real time and no plain threads."""
+    file = tmp_path / "servers.json"
+    argv = ["-m", "apex_framework.testing.evil_mcp", "honest"]
+    file.write_text(json.dumps({"mcpServers": {"evil": {"command": sys.executable, "args": argv}}}))
+    (tmp_path / "workspace").mkdir()
+    capability = Capability(FolderWorkspace(tmp_path / "workspace"), frozenset({"evil.echo"}))
+
+    async def main() -> bool:
+        tools = OutsideTools(spec=str(file), effects=VirtualEffects())
+        try:
+            return (await tools.call(ToolCall("evil.echo", {"text": "hi"}, capability, 20.0))).ok
+        finally:
+            await tools.close()
+
+    assert timeloop.run(main())
+
+
+@pytest.mark.slow
+def test_a_run_with_outside_servers_runs_its_episodes(tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    argv = ["-m", "apex_framework.testing.evil_mcp", "honest"]
+    file.write_text(json.dumps({"mcpServers": {"evil": {"command": sys.executable, "args": argv}}}))
+    out, one = tmp_path / "run", ["--no-baselines", "--controller", "static", "--workers", "1", "--episodes", "1"]
+    assert run(["run", "--set", f"mcp_servers={file}", *one, "--out", str(out)]) == 0
+    (row,) = (out / "episodes.jsonl").read_text().splitlines()
+    assert json.loads(row)["status"] == "finished"
 
 
 def test_the_door_wants_the_scope(outside: Start) -> None:
