@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ class EpisodeRow:
     aborted: int = 0
     message_tokens: int = 0
     suite_digest: str = ""
+    wall_ms: float | None = field(default=None, compare=False)
+    """The machine's time; None when the artifact names none. The same episode takes another time elsewhere."""
 
     @property
     def judged(self) -> bool:
@@ -43,8 +46,13 @@ class EpisodeRow:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> EpisodeRow:
-        """From one line. Raises ArtifactError when a needed column is missing."""
+        """From one line. Raises ArtifactError when a needed column is missing or is no such value."""
         try:
+            if not isinstance(row["success"], bool) and row["success"] not in (0, 1):
+                raise ValueError(f"success {row['success']!r}")
+            wall = row.get("wall_ms")
+            if wall is not None and not 0.0 <= float(wall) < inf:
+                raise ValueError(f"wall_ms {wall!r}")
             return cls(
                 arm=str(row["arm"]),
                 task_id=str(row["task_id"]),
@@ -62,8 +70,9 @@ class EpisodeRow:
                 aborted=int(row.get("aborted", 0)),
                 message_tokens=int(row.get("message_tokens", 0)),
                 suite_digest=str(row.get("suite_digest") or ""),
+                wall_ms=None if wall is None else float(wall),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ArtifactError(
                 f"an episode's line lacks or garbles {error}", "use the file that apex run wrote"
             ) from error
@@ -88,6 +97,8 @@ class RunData:
     settings: Mapping[str, Any] = field(default_factory=dict)
     policies: Mapping[str, str] = field(default_factory=dict)
     """Arm -> digest of the trained policy that it used, or ``untrained``."""
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    """Task -> cluster, in the plan's order."""
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -103,7 +114,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ArtifactError(f"{path}, line {number}: not JSON", "restore the file or run again") from error
         if not isinstance(row, dict):
             raise ArtifactError(f"{path}, line {number}: not an object", "restore the file or run again")
@@ -140,8 +151,9 @@ def read_run(path: Path) -> RunData:
             arms=arms,
             settings=plan.get("settings", {}),
             policies=plan.get("policies", {}),
+            tasks={str(task[0]): str(task[1]) for task in plan["tasks"]},
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ArtifactError(f"{path} is no run folder: {error}", "name a folder that apex run made") from error
 
 
@@ -179,6 +191,7 @@ def merge_runs(runs: Sequence[RunData]) -> RunData:
         arms,
         first.settings,
         {name: policy for run in runs for name, policy in run.policies.items()},
+        {task: cluster for run in runs for task, cluster in run.tasks.items()},
     )
 
 

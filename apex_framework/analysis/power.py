@@ -6,7 +6,9 @@ median is 0.21. Tasks count as independent; clusters make the true power lower.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -73,6 +75,63 @@ def plan_power(tasks: int, discordance: float = 0.21) -> PowerPlan:
     return PowerPlan(tasks, discordance, detectable_lift(tasks, discordance), at_10)
 
 
+def effective_tasks(tasks: int, repeats: float, icc: float) -> float:
+    """Independent values that ``tasks`` groups of ``repeats`` are worth, at an intraclass correlation ``icc``.
+
+    Groups are tasks with several seeds, or clusters with several tasks: 100 of 5 at 0.5 are worth 167. Raises
+    ValueError for impossible values.
+    """
+    if tasks < 1 or not 1.0 <= repeats < float("inf") or not 0.0 <= icc <= 1.0:
+        raise ValueError("there must be a task, one repeat or more, and icc in [0, 1]")
+    return tasks * repeats / (1 + (repeats - 1) * icc)
+
+
+def margin_tasks(margin: float, variance: float, *, alpha: float = ALPHA, power: float = POWER) -> float:
+    """Tasks with which two equal arms are certified as non-inferior with this power, one-sided at ``alpha``.
+
+    ``variance`` is that of a task's difference: the discordance, for one seed per task. A margin of 2 pp at a
+    discordance of 0.1 takes 1,546. Raises ValueError for impossible values.
+    """
+    from scipy.stats import norm
+
+    if not 0.0 < margin < 1.0 or not 0.0 <= variance <= 1.0 or not 0.0 < alpha < 0.5 or not 0.0 < power < 1.0:
+        raise ValueError("margin, alpha and power must be in (0, 1), alpha under 0.5, variance in [0, 1]")
+    z = float(norm.ppf(1 - alpha) + norm.ppf(power))
+    return z * z * variance / margin**2
+
+
+def sequential_power(
+    looks: Sequence[int],
+    lift: float,
+    discordance: float,
+    *,
+    alpha: float = 0.025,
+    draws: int = 2_000,
+    seed: int = 0,
+) -> dict[int, float]:
+    """Look -> share of simulated runs, stopped at the first evidence, that have stopped by then; one-sided e-process.
+
+    Tasks are independent, with one seed each. Raises ValueError for impossible values.
+    """
+    import numpy as np
+
+    from .sequential import e_value_of_counts
+
+    if abs(lift) > discordance or not 0.0 < discordance <= 1.0 or draws < 1:
+        raise ValueError("discordance must be in (0, 1], and a lift cannot exceed it")
+    if not looks or any(b <= a for a, b in zip([0, *looks], looks, strict=False)):
+        raise ValueError("looks must be increasing numbers of tasks")
+    rng, steps = np.random.default_rng(seed), np.diff([0, *looks])
+    chances = [(discordance + lift) / 2, (discordance - lift) / 2, 1 - discordance]
+    counts = np.cumsum([rng.multinomial(step, chances, size=draws)[:, :2] for step in steps], axis=0)
+    stopped, found = np.zeros(draws, dtype=bool), {}
+    for look, seen in zip(looks, counts, strict=True):
+        stopped |= np.array([e_value_of_counts(int(w), int(l_)) >= 1 / alpha for w, l_ in seen])
+        found[look] = float(stopped.mean())
+    return found
+
+
+@lru_cache(maxsize=16)
 def _critical_wins(tasks: int, alpha: float) -> NDArray[np.int64]:
     """For m = 0..tasks discordant pairs: fewest wins at which the mid-p is at most alpha; m + 1 when never."""
     import numpy as np
@@ -85,6 +144,7 @@ def _critical_wins(tasks: int, alpha: float) -> NDArray[np.int64]:
         found = np.nonzero(mid_p <= alpha)[0]
         if len(found):
             critical[m] = wins[found[0]]
+    critical.setflags(write=False)  # it is handed out again
     return critical
 
 

@@ -20,9 +20,11 @@ ENUMERATED = 12
 
 
 def cluster_sums(values: Sequence[float], clusters: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sum and size of every cluster, in the order of first appearance."""
+    """Sum and size of every cluster, in the order of first appearance. Raises ValueError for a value that is not finite."""
     import numpy as np
 
+    if not np.isfinite(np.asarray(values, dtype=float)).all():
+        raise ValueError("values must be finite numbers")
     place = {name: index for index, name in enumerate(dict.fromkeys(clusters))}
     sums, sizes = np.zeros(len(place)), np.zeros(len(place))
     for value, name in zip(values, clusters, strict=True):
@@ -60,10 +62,67 @@ def bca_interval(
 
     With one value per cluster it equals ``scipy.stats.bootstrap(..., method="BCa")`` for the same seed.
     """
+    return _bca(*cluster_sums(values, clusters), seed=seed, confidence=confidence, resamples=resamples)
+
+
+def ratio_interval(
+    sums: Sequence[float], sizes: Sequence[float], *, seed: int = 0, confidence: float = 0.95
+) -> Interval:
+    """Interval of ``sum(sums) / sum(sizes)`` over clusters, which come with their sums: BCa, sign flips under 30.
+
+    Clusters whose size is zero (no weight) say nothing and are left out. Raises ValueError for under two others.
+    """
+    import numpy as np
+
+    top, bottom = np.asarray(sums, dtype=float), np.asarray(sizes, dtype=float)
+    top, bottom = top[bottom > 0], bottom[bottom > 0]
+    if len(top) < 2:
+        raise ValueError("an interval needs two clusters")
+    if len(set((top / bottom).round(12).tolist())) == 1 or len(top) < FEW_CLUSTERS:
+        return _flipped(top, bottom, seed=seed, confidence=confidence)
+    return _bca(top, bottom, seed=seed, confidence=confidence, resamples=RESAMPLES)
+
+
+def sign_flip_interval(
+    values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, confidence: float = 0.95
+) -> Interval:
+    """Means that a test by random sign flips of whole clusters does not reject.
+
+    For a hypothetical mean m the residual sums of clusters flip signs; the one-sided p-value is the share of flips
+    whose total is at least the observed one. A flip reaches it exactly when the mean over the flipped clusters is at
+    most m, so the ends of the interval are quantiles of means over random sets of clusters (Hartigan 1969).
+    With under 6 clusters no bound at 97.5 % exists and the interval is [-1, 1].
+    """
+    sums, sizes = cluster_sums(values, clusters)
+    return _flipped(sums, sizes, seed=seed, confidence=confidence)
+
+
+def sign_flip_p(values: Sequence[float], clusters: Sequence[str], *, seed: int = 0) -> float:
+    """Two-sided p-value of mean zero by sign flips of whole clusters, the observed signs among them."""
+    import numpy as np
+
+    sums, _ = cluster_sums(values, clusters)
+    totals = np.abs(sums.sum() - 2 * (flips_of(len(sums), seed) @ sums))
+    return float((1 + (totals >= abs(sums.sum()) - 1e-12).sum()) / (1 + len(totals)))
+
+
+def flips_of(clusters: int, seed: int) -> NDArray[Any]:
+    """Which clusters flip, one row per draw, never none: all patterns up to ``ENUMERATED`` clusters, else seeded ones."""
+    import numpy as np
+
+    if clusters <= ENUMERATED:
+        numbers = np.arange(1, 2**clusters)
+        return ((numbers[:, None] >> np.arange(clusters)) & 1).astype(float)
+    drawn = np.random.default_rng(seed).integers(0, 2, (RESAMPLES, clusters)).astype(float)
+    return drawn[drawn.any(axis=1)]
+
+
+def _bca(
+    sums: NDArray[np.float64], sizes: NDArray[np.float64], *, seed: int, confidence: float, resamples: int
+) -> Interval:
     import numpy as np
     from scipy.stats import norm
 
-    sums, sizes = cluster_sums(values, clusters)
     drawn = np.random.default_rng(seed).integers(0, len(sums), (resamples, len(sums)))
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     observed = sums.sum() / sizes.sum()
@@ -77,43 +136,13 @@ def bca_interval(
     return Interval(float(low), float(high), confidence, f"BCa over {len(sums)} clusters")
 
 
-def sign_flip_interval(
-    values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, confidence: float = 0.95
-) -> Interval:
-    """Means that a test by random sign flips of whole clusters does not reject.
-
-    For a hypothetical mean m the residual sums of clusters flip signs; the one-sided p-value is the share of flips
-    whose total is at least the observed one. A flip reaches it exactly when the mean over the flipped clusters is at
-    most m, so the ends of the interval are quantiles of means over random sets of clusters (Hartigan 1969).
-    With under 6 clusters no bound at 97.5 % exists and the interval is [-1, 1].
-    """
+def _flipped(sums: NDArray[np.float64], sizes: NDArray[np.float64], *, seed: int, confidence: float) -> Interval:
     import numpy as np
 
-    sums, sizes = cluster_sums(values, clusters)
-    flips = _flips(len(sums), seed)
+    flips = flips_of(len(sums), seed)
     means = np.sort((flips @ sums) / (flips @ sizes))
     allowed = int((1 - confidence) / 2 * (len(means) + 1)) - 1
     method = f"sign flips of {len(sums)} clusters"
     if allowed < 0:
         return Interval(-1.0, 1.0, confidence, f"{method}: too few for a bound")
     return Interval(float(means[allowed]), float(means[-1 - allowed]), confidence, method)
-
-
-def sign_flip_p(values: Sequence[float], clusters: Sequence[str], *, seed: int = 0) -> float:
-    """Two-sided p-value of mean zero by sign flips of whole clusters, the observed signs among them."""
-    import numpy as np
-
-    sums, _ = cluster_sums(values, clusters)
-    totals = np.abs(sums.sum() - 2 * (_flips(len(sums), seed) @ sums))
-    return float((1 + (totals >= abs(sums.sum()) - 1e-12).sum()) / (1 + len(totals)))
-
-
-def _flips(clusters: int, seed: int) -> NDArray[Any]:
-    """Which clusters flip, one row per draw, never none."""
-    import numpy as np
-
-    if clusters <= ENUMERATED:
-        numbers = np.arange(1, 2**clusters)
-        return ((numbers[:, None] >> np.arange(clusters)) & 1).astype(float)
-    drawn = np.random.default_rng(seed).integers(0, 2, (RESAMPLES, clusters)).astype(float)
-    return drawn[drawn.any(axis=1)]

@@ -63,8 +63,9 @@ PLUGIN_EXTRAS = {
     "apex_exporters": {"prometheus_client", "opentelemetry"},
     "apex_cuda": {"torch", "transformers", "vllm"},
     "apex_llm": {"aiohttp", "httpx", "ollama"},
-    "apex_mcp_edge": {"anyio", "mcp", "mcp_types", "pydantic", "uvicorn"},
+    "apex_mcp_edge": {"anyio", "httpx2", "mcp", "mcp_types", "pydantic", "uvicorn"},
     "apex_metal": {"llama_cpp"},
+    "apex_suites": {"pyarrow", "swebench", "zstandard"},
     "apex_workspaces": {"pytest"},  # that of a task's environment, in a process of its own
 }
 """Plugin -> packages of an extra that its entries require; its own module stays light."""

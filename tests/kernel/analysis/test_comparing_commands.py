@@ -26,6 +26,7 @@ def episodes(path: Path, arm: str, solved: int, *, tasks: int = 80, digest: str 
             "status": "done",
             "cluster": f"m{i % 40}",
             "suite_digest": digest,
+            "wall_ms": 900.0 + i,
         }
         for i in range(tasks)
     ]
@@ -33,7 +34,7 @@ def episodes(path: Path, arm: str, solved: int, *, tasks: int = 80, digest: str 
     return path
 
 
-def run_folder(path: Path, solved: dict[str, int], *, digest: str = "d") -> Path:
+def run_folder(path: Path, solved: dict[str, int], *, digest: str = "d", budget: int = 10_000) -> Path:
     path.mkdir()
     lines = "".join(episodes(path / "part", arm, n, digest=digest).read_text() for arm, n in solved.items())
     (path / "part").unlink()
@@ -44,7 +45,7 @@ def run_folder(path: Path, solved: dict[str, int], *, digest: str = "d") -> Path
         "suite_digest": digest,
         "level": "L2",
         "tasks": [[f"t{i:02}", f"m{i % 40}", ""] for i in range(80)],
-        "arms": [{"name": arm, "team": "swe", "controller": arm} for arm in solved],
+        "arms": [{"name": arm, "team": "swe", "controller": arm, "budget": budget} for arm in solved],
         "seeds": [0],
     }
     (path / "run.json").write_text(json.dumps({"format": 1, "plan": plan}))
@@ -104,6 +105,130 @@ def test_compare_refuses_unpaired_episodes(tmp_path: Path, capsys: pytest.Captur
     (folder / "episodes.jsonl").write_text("".join(lines[:-1]))
     assert run(["compare", str(folder)]) == 2
     assert "have no partner" in capsys.readouterr().err
+
+
+def test_arms_on_other_tasks_are_refused_whatever_arms_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"static:flat": 50, "static:star": 40})
+    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["arm"] == "static:star":
+            row["task_id"] = "other-" + row["task_id"]
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["compare", str(folder)]) == 2
+    assert "have no partner" in capsys.readouterr().err
+
+
+def test_every_number_of_a_comparison_says_its_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40, "single": 45})
+    assert run(["--json", "compare", str(folder)]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert {cost["quantity"] for cost in value["costs"]} == {"tokens", "wall_ms"}
+    assert all(cost["method"] for cost in value["costs"])
+    assert value["safety"]["single"]["violations"] == 0
+    assert {"estimate", "interval", "p_mid", "costs", "safety", "verdicts"} <= value["methods"].keys()
+
+
+def test_margin_and_looks_of_one_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40})
+    pair = ["--arm", "bandit_v1", "--against", "static:star"]
+    assert run(["--json", "compare", str(folder), *pair, "--margin", "2", "--looks", "45,80,300"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["non_inferiority"]["word"] == "NON-INFERIOR"
+    assert [look["planned"] for look in value["sequential"]["looks"]] == [45, 80]
+    assert value["sequential"]["not_reached"] == [300]
+    assert value["sequential"]["looks"][1]["e_value"] > value["sequential"]["looks"][0]["e_value"] > 1
+    assert run(["compare", str(folder), "--arm", "static:star", "--against", "bandit_v1", "--margin", "2"]) == 0
+    assert "\nINFERIOR: static:star against bandit_v1" in capsys.readouterr().out
+
+
+def test_a_ladder_of_budgets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = run_folder(tmp_path / "a", {"static:star": 20})
+    large = run_folder(tmp_path / "b", {"static:star": 60}, budget=30_000)
+    assert run(["--json", "compare", "--curve", str(large), str(small)]) == 0
+    (curve,) = json.loads(capsys.readouterr().out)["curves"]
+    assert [(p["budget"], p["success"]) for p in curve["points"]] == [(10_000, 0.25), (30_000, 0.75)]
+    assert curve["method"] == "simultaneous, bootstrap over 40 clusters"
+    assert run(["compare", str(large), str(small)]) == 2  # without --curve these are two settings of one arm
+    assert "other settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("success", "false"),
+        ("success", None),
+        ("tokens", float("nan")),
+        ("tokens", float("inf")),
+        ("wall_ms", float("nan")),
+        ("seed", "first"),
+    ],
+)
+def test_a_garbled_line_is_told_in_one_line(
+    tmp_path: Path, key: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40})
+    lines = (folder / "episodes.jsonl").read_text().splitlines()
+    lines[3] = json.dumps({**json.loads(lines[3]), key: value})
+    (folder / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+    assert run(["compare", str(folder)]) == 3
+    assert "error[E0303]: an episode's line lacks or garbles" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--looks", "100"],
+        ["--margin", "2"],
+        ["--arm", "x"],
+        ["--arm", "x", "--against", "x"],
+        ["--arm", "x", "--against", "y", "--looks", "3,2"],
+        ["--arm", "x", "--against", "y", "--looks", "a"],
+        ["--arm", "x", "--against", "y", "--margin", "nan"],
+        ["--curve", "--best-static", "static:star"],
+        ["--seed", "-1"],
+    ],
+)
+def test_flags_that_make_no_sense_are_usage_errors(
+    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40})
+    assert run(["compare", str(folder), *flags]) == 2
+    assert "error[E0200]" in capsys.readouterr().err
+
+
+def test_one_task_or_all_alike_still_has_an_honest_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 80, "static:star": 80})
+    one = run_folder(tmp_path / "one", {"bandit_v1": 1, "static:star": 0})
+    rows = [line for line in (one / "episodes.jsonl").read_text().splitlines() if '"t00"' in line]
+    (one / "episodes.jsonl").write_text("\n".join(rows) + "\n")
+    for path, width in ((folder, 0.01), (one, 0.5)):
+        assert run(["--json", "compare", str(path), "--arm", "bandit_v1", "--against", "static:star"]) == 0
+        value = json.loads(capsys.readouterr().out)
+        assert value["interval"]["high"] - value["interval"]["low"] > width
+        assert value["interval"]["method"] == "Newcombe"
+
+
+def test_power_of_margins_repeats_and_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--json", "power", "--n", "300", "--discordance", "0.1", "--margin", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)["non_inferiority"]
+    assert found == {"margin": 0.02, "tasks_needed": 1546, "certifiable": False}
+    assert run(["--json", "power", "--n", "100", "--repeats", "5", "--icc", "0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["effective_tasks"] == pytest.approx(166.7, abs=0.1)
+    assert run(["--json", "power", "--looks", "100,300", "--discordance", "0.2"]) == 0
+    stopped = json.loads(capsys.readouterr().out)["sequential"]["stopped_by"]
+    assert 0.1 < stopped["100"] < stopped["300"] < 1.0
+    for wrong in (
+        ["--repeats", "5"],
+        ["--lift", "5"],
+        ["--repeats", "nan", "--icc", "0.1"],
+        ["--looks", "100", "--lift", "nan"],
+        ["--margin", "0"],
+        ["--n", "1000000"],
+        ["--discordance", "nan"],
+    ):
+        assert run(["power", *wrong]) == 2
 
 
 def test_power_says_what_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from apex_framework.analysis import lift_between
 from apex_framework.analysis.episodes import EpisodeRow
-from apex_framework.analysis.frames import episodes_frame
+from apex_framework.analysis.frames import episodes_frame, records_frame
 from apex_framework.errors import MissingExtraError
 
 ROWS = [
@@ -21,6 +22,16 @@ def test_a_line_per_episode() -> None:
     assert len(frame) == 4
     assert frame.groupby("arm")["success"].mean().to_dict() == {"static:star": 0.5}
     assert list(episodes_frame([]).columns)[:3] == ["arm", "task_id", "seed"]
+
+
+def test_records_of_any_analysis_become_lines() -> None:
+    pytest.importorskip("pandas", reason="the extra [analysis] brings it")
+    rows = [EpisodeRow(arm, f"t{i}", 0, i < n, 1, 1, 0, 0, "done") for arm, n in (("a", 5), ("b", 3)) for i in range(9)]
+    frame = records_frame([lift_between(rows, "a", "b"), lift_between(rows, "b", "a")])
+    assert frame["estimate"].tolist() == pytest.approx([2 / 9, -2 / 9])
+    assert {"interval_low", "interval_method", "p_mid"} <= set(frame.columns)
+    with pytest.raises(TypeError, match="no record: dict"):
+        records_frame([{"a": 1}])
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
