@@ -6,35 +6,105 @@ from pathlib import Path
 
 import click
 
-from ..errors import RunFolderError
+from ..errors import RunFolderError, UsageError
+from ..interfaces import Illustrated, Illustrates, Report
 from ..ports import SystemFiles
 from .checked import check_finished
 from .context import Context
 
+FREE = "report"
+"""The one folder of a run that no manifest vouches for."""
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
-@click.option("--report", "name", default="table", show_default=True, metavar="NAME", help="Form: table, markdown.")
+@click.option(
+    "--report",
+    "--format",
+    "name",
+    default="table",
+    show_default=True,
+    metavar="NAME",
+    help="Form: table, markdown, html.",
+)
 @click.option("--best-static", metavar="ARM", help="The static topology that was best on dev.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of the terminal.")
+@click.option(
+    "--figures", type=click.Path(path_type=Path, file_okay=False), help="A folder for every figure as SVG and CSV."
+)
 @click.pass_obj
-def report(context: Context, runs: tuple[Path, ...], name: str, best_static: str | None, out: Path | None) -> None:
+def report(
+    context: Context,
+    runs: tuple[Path, ...],
+    name: str,
+    best_static: str | None,
+    out: Path | None,
+    figures: Path | None,
+) -> None:
     """Verdict, tables and limits of one or more run folders, in a form that a plugin brings.
 
     Several runs are read as one, which is refused when their suite digests differ. So is a finished run whose files are
-    not those of its manifest.
+    not those of its manifest. Nothing is written before all of it is made.
     """
     for run in runs:
         check_finished(context, run)
+    for target, option in ((out, "--out"), (figures, "--figures")):
+        _check_place(target, option, runs)
     options = {} if best_static is None else {"best_static": best_static}
-    text = context.plugins.catalog.make("report", name, **options).render(runs)
+    made = _made(context.plugins.catalog.make("report", name, **options), runs, figures is not None)
+    if figures is not None:
+        _write_figures(figures, made)
     if out is not None:
         try:
             if out.exists() and not out.is_file():  # a terminal or a pipe cannot be replaced
-                out.write_text(text, encoding="utf-8")
+                out.write_bytes(_encoded(made.text))
             else:
-                SystemFiles().replace(out.resolve(), text.encode())
+                SystemFiles().replace(out.resolve(), _encoded(made.text))
         except OSError as error:
             raise RunFolderError(f"cannot write {out}: {error.strerror}", "choose another --out") from error
-    value = {"report": name, "runs": [str(run) for run in runs], "out": out and str(out), "text": text}
-    context.emit(value, text.rstrip() if out is None else f"{out}: report {name!r} of {len(runs)} run(s)")
+    value = {
+        "report": name,
+        "runs": [str(run) for run in runs],
+        "out": out and str(out),
+        "figures": [str(figures / file) for file in sorted(made.figures)] if figures is not None else [],
+        "text": made.text,
+    }
+    context.emit(value, made.text.rstrip() if out is None else f"{out}: report {name!r} of {len(runs)} run(s)")
+
+
+def _made(maker: Report, runs: tuple[Path, ...], figures: bool) -> Illustrated:
+    """The report, with its figures if they are wanted. Raises UsageError when it draws none."""
+    if not figures:
+        return Illustrated(maker.render(runs))
+    if not isinstance(maker, Illustrates):
+        raise UsageError(f"report {maker.name!r} draws no figures", "--format html does")
+    return maker.illustrate(runs)
+
+
+def _check_place(target: Path | None, option: str, runs: tuple[Path, ...]) -> None:
+    """Raises UsageError for a place inside of a run folder: what a manifest vouches for must stay as it is."""
+    for run in runs if target is not None else ():
+        assert target is not None
+        home, place = run.resolve(), target.resolve()
+        if home == place or (home in place.parents and place.relative_to(home).parts[0] != FREE):
+            raise UsageError(f"{option} {target} is part of the run {run}", f"choose another place, or {run / FREE}/…")
+
+
+def _write_figures(folder: Path, made: Illustrated) -> None:
+    """All files, each whole. Raises RunFolderError when something else is in the folder, or it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        strange = sorted(path.name for path in folder.iterdir() if path.name not in made.figures)
+        if strange:
+            raise RunFolderError(
+                f"{folder} holds files that are no figures of this report, such as {strange[0]}",
+                "choose another --figures",
+            )
+        for name, text in made.figures.items():
+            SystemFiles().replace(folder / name, _encoded(text))
+    except OSError as error:
+        raise RunFolderError(f"cannot write {folder}: {error.strerror}", "choose another --figures") from error
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Built-in reports: ``table`` for terminals and ``markdown`` for files."""
+"""Built-in reports: ``table`` for terminals, ``markdown`` for files, ``html`` for a page with figures."""
 
 from __future__ import annotations
 
@@ -25,14 +25,21 @@ def _markdown(**options: Any) -> Report:
     return Markdown(**options)
 
 
+def _html(**options: Any) -> Report:
+    from .html import Html
+
+    return Html(**options)
+
+
 class Plugin(ApexSpec):
     """Registers the reports."""
 
     @hookimpl
     def apex_reports(self, add: Add[Report]) -> None:
-        """Both say the same."""
+        """All say the same; the page says more."""
         add("table", _table, summary="verdict and tables as plain text")
         add("markdown", _markdown, summary="verdict and tables as Markdown")
+        add("html", _html, summary="one page with figures, timelines and checks")
 
 
 plugin = Plugin()

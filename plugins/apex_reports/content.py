@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from apex_framework.analysis import Answer, ArmRole, ArmSummary, Lift, answer_runs, points
+
+from .plain import plain
 
 LEVELS = {
     "L0": "mechanism tests: nothing about success",
@@ -42,16 +45,27 @@ class Content:
 
 def content_of(runs: Sequence[Path], best_static: str = "") -> Content:
     """The content for one or more run folders. Raises ArtifactError, NotComparableError."""
-    answer = answer_runs(runs, best_static=best_static)
+    options = f" --best-static {quote(best_static)}" if best_static else ""
+    return content_from(answer_runs(runs, best_static=best_static), runs, options)
+
+
+def content_from(answer: Answer, runs: Sequence[Path], options: str = "") -> Content:
+    """The content of an answer that is there already; ``options`` are those of ``apex report``. Every text is ``plain``."""
     level = answer.run.level or "L?"
+    tables = (rests(answer), arms(answer), lifts(answer), families(answer), conduct(answer))
     return Content(
-        verdict=answer.verdicts[0].sentence if answer.verdicts else _no_verdict(answer),
-        level=f"Claim level {level}: {LEVELS.get(level, 'unknown')}.",
-        facts=tuple(_facts(answer)),
-        tables=tuple(t for t in (_arms(answer), _lifts(answer), _families(answer), _conduct(answer)) if t.rows),
-        limits=tuple(_limits(answer)),
-        commands=_commands(answer, runs),
+        verdict=plain(answer.verdicts[0].sentence if answer.verdicts else _no_verdict(answer), 2_000),
+        level=plain(f"Claim level {level}: {LEVELS.get(level, 'unknown')}."),
+        facts=tuple(plain(fact, 2_000) for fact in _facts(answer)),
+        tables=tuple(_plain(table) for table in tables if table.rows),
+        limits=tuple(plain(limit, 2_000) for limit in _limits(answer)),
+        commands=tuple(plain(command, 4_000) for command in _commands(answer, runs, options)),
     )
+
+
+def _plain(table: Table) -> Table:
+    rows = tuple(tuple(plain(cell) for cell in row) for row in table.rows)
+    return Table(plain(table.title), tuple(plain(cell) for cell in table.head), rows, tuple(map(plain, table.notes)))
 
 
 def percent(value: float) -> str:
@@ -90,7 +104,32 @@ def _facts(answer: Answer) -> list[str]:
     return facts
 
 
-def _arms(answer: Answer) -> Table:
+def rests(answer: Answer) -> Table:
+    """The comparisons that the verdict rests on; BETTER needs every one of them."""
+    verdict = answer.verdicts[0] if answer.verdicts else None
+    return Table(
+        "What the verdict rests on",
+        ("against", "role", "points", "97.5 % lower bound", "97.5 % upper bound", "above zero"),
+        tuple(
+            (
+                lift.against,
+                str(answer.roles.get(lift.against, "")),
+                points(lift.estimate),
+                points(lift.interval.low),
+                points(lift.interval.high),
+                "yes" if lift.interval.low > 0 else "no",
+            )
+            for lift in (verdict.lifts if verdict else ())
+        )
+        + tuple((missing, "not in the run", "-", "-", "-", "no") for missing in (verdict.missing if verdict else ())),
+        (
+            "BETTER needs a lower bound above zero in every row; WORSE an upper bound below zero against the best static.",
+        ),
+    )
+
+
+def arms(answer: Answer) -> Table:
+    """What every arm solved and what it cost."""
     return Table(
         "Arms",
         ("arm", "tasks", "solved", "95 % interval", "tokens", "steps", "switches", "aborted", "overfit"),
@@ -115,7 +154,8 @@ def _arms(answer: Answer) -> Table:
     )
 
 
-def _conduct(answer: Answer) -> Table:
+def conduct(answer: Answer) -> Table:
+    """How arms behaved: both denominators, denials, budgets, latencies."""
     head = ("arm", "infra", "solved of all", "denied", "over budget", "messages", "decision p95", "switch p95")
     return Table(
         "Conduct",
@@ -151,7 +191,8 @@ def _safety(arm: ArmSummary) -> str:
     return f"{arm.safety.violations} (≤ {100 * arm.safety.upper:.2f} %{excess})"
 
 
-def _lifts(answer: Answer) -> Table:
+def lifts(answer: Answer) -> Table:
+    """Every paired lift."""
     head = (
         "lift of",
         "against",
@@ -194,7 +235,8 @@ def _lift(lift: Lift, answer: Answer) -> tuple[str, ...]:
     )
 
 
-def _families(answer: Answer) -> Table:
+def families(answer: Answer) -> Table:
+    """Solved per family of tasks; no rows where the suite has none."""
     names = [arm.arm for arm in answer.arms]
     return Table(
         "Solved per family",
@@ -230,9 +272,9 @@ def _limits(answer: Answer) -> list[str]:
     return limits
 
 
-def _commands(answer: Answer, runs: Sequence[Path]) -> tuple[str, ...]:
-    folders = " ".join(path.as_posix() for path in runs)
-    commands = [*(c for c in answer.run.command.split("; ") if c), f"apex report {folders}"]
+def _commands(answer: Answer, runs: Sequence[Path], options: str) -> tuple[str, ...]:
+    folders = " ".join(quote(path.as_posix()) for path in runs)
+    commands = [*(c for c in answer.run.command.split("; ") if c), f"apex report {folders}{options}"]
     if answer.next_command and answer.verdicts[0].word == "INCONCLUSIVE":
         commands.append(f"{answer.next_command}    # to learn more")
     return tuple(commands)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import content
@@ -26,18 +28,29 @@ class Markdown:
     def render(self, runs: tuple[Path, ...]) -> str:
         """Verdict first. Raises ArtifactError, NotComparableError."""
         found = content.content_of(runs, self._best_static)
-        word, _, rest = found.verdict.partition(":")
-        parts = [f"**{word}:**{rest}", f"*{found.level}*", "\n".join(f"- {fact}" for fact in found.facts)]
+        word, _, rest = _text(found.verdict).partition(":")
+        parts = [f"**{word}:**{rest}", f"*{_text(found.level)}*", _list(found.facts)]
         for table in found.tables:
             parts += [f"## {table.title}", _pipes(table)]
             if table.notes:
-                parts.append("\n".join(f"- {note}" for note in table.notes))
-        parts += ["## What this does not show", "\n".join(f"- {limit}" for limit in found.limits)]
-        parts += ["## Do it again", "\n".join(["```sh", *found.commands, "```"])]
+                parts.append(_list(table.notes))
+        parts += ["## What this does not show", _list(found.limits)]
+        longest = max((len(ticks) for ticks in re.findall("`+", "\n".join(found.commands))), default=0)
+        fence = "`" * max(3, longest + 1)  # no command closes the block that it stands in
+        parts += ["## Do it again", "\n".join([f"{fence}sh", *found.commands, fence])]
         return "\n\n".join(parts) + "\n"
 
 
 def _pipes(table: content.Table) -> str:
     rule = "|".join(["---", *("--:" for _ in table.head[1:])])
-    rows = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (table.head, *table.rows)]
+    rows = [" | ".join(_text(cell).replace("|", "\\|") for cell in line) for line in (table.head, *table.rows)]
     return "\n".join([f"| {rows[0]} |", f"|{rule}|", *(f"| {row} |" for row in rows[1:])])
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {_text(sentence)}" for sentence in sentences)
+
+
+def _text(words: str) -> str:
+    """Names from a run are no markup."""
+    return words.replace("&", "&amp;").replace("<", "&lt;").replace("`", "&#96;")

@@ -102,6 +102,40 @@ def test_a_report_goes_to_a_pipe_too(finished: Path, tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
+def test_a_page_and_its_figures_are_written_whole_or_not_at_all(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, figures = tmp_path / "report.html", tmp_path / "figures"
+    arguments = ["report", str(finished), "--format", "html", "--out", str(out), "--figures", str(figures)]
+    assert run([*arguments, "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert out.read_text() == value["text"] and value["text"].startswith("<!DOCTYPE html>")
+    written = {str(path): path.read_bytes() for path in figures.iterdir()}
+    assert sorted(written) == value["figures"] and str(figures / "forest.svg") in written
+    assert run(arguments) == 0
+    assert {str(path): path.read_bytes() for path in figures.iterdir()} == written
+    (figures / "mine.txt").write_text("mine")
+    out.unlink()
+    capsys.readouterr()
+    assert run(arguments) == 3
+    assert "holds files that are no figures of this report, such as mine.txt" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("place", ["episodes.jsonl", "metrics/report.html", "."])
+@pytest.mark.parametrize("option", ["--out", "--figures"])
+def test_no_report_is_written_over_a_part_of_its_run(
+    place: str, option: str, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+    assert run(["report", str(finished), "--format", "html", option, str(finished / place)]) == 2
+    assert capsys.readouterr().err.startswith("error[E0200]: ")
+    assert {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()} == before
+    assert run(["report", str(finished), "--out", str(finished / "report" / "mine.txt")]) == 3  # no such folder yet
+    (finished / "report").mkdir()
+    assert run(["report", str(finished), "--out", str(finished / "report" / "mine.txt")]) == 0
+
+
 def test_json_carries_the_same_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", str(finished)]) == 0
     text = capsys.readouterr().out
@@ -116,10 +150,12 @@ def test_json_carries_the_same_text(finished: Path, capsys: pytest.CaptureFixtur
     [
         (["{run}", "--report", "tabel"], 2, "E0201", "did you mean 'table'?"),
         (["{run}/no-run"], 3, "E0303", "name a folder that apex run made"),
-        (["{run}", "--out", "{run}/none/report.md"], 3, "E0302", "choose another --out"),
+        (["{run}", "--out", "{run}-none/report.md"], 3, "E0302", "choose another --out"),
+        (["{run}", "--figures", "{run}-figures"], 2, "E0200", "--format html does"),
+        (["{run}", "--format", "html", "--figures", "{run}/DONE/x"], 2, "E0200", "choose another place"),
         ([], 2, "E0200", "apex report --help"),
     ],
-    ids=["unknown form", "no run folder", "no place for the file", "no run"],
+    ids=["unknown form", "no run folder", "no place for the file", "no figures", "a figure in a run", "no run"],
 )
 def test_what_is_wrong_is_one_line_and_a_remedy(
     arguments: list[str], status: int, code: str, remedy: str, finished: Path, capsys: pytest.CaptureFixture[str]

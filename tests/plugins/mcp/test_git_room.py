@@ -71,8 +71,8 @@ def test_branches_take_room_too(folder: FolderWorkspace) -> None:
 def test_what_a_workspace_brought_is_not_counted(folder: FolderWorkspace, tmp_path: Path) -> None:
     git = Repository.init(tmp_path / "git")
     (folder.root / "big").write_bytes(random.Random(1).randbytes(2 * MOST))
-    folder.git_dir, folder.base_commit = git.git_dir, git.snapshot(folder.root, "base")  # type: ignore[attr-defined]
-    git.set_branch("main", folder.base_commit)  # type: ignore[attr-defined]
+    folder.git_dir, folder.base_commit = git.git_dir, git.snapshot(folder.root, "base")  # type: ignore[attr-defined]  # it becomes one that has git
+    git.set_branch("main", folder.base_commit)  # type: ignore[attr-defined]  # it becomes one that has git
     server = GitServer(repository_bytes=MOST)
     (folder.root / "a").write_text("b\n")
     assert asking(folder, server)("commit", message="one").ok

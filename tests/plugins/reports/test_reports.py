@@ -100,8 +100,8 @@ def test_numbers_are_in_the_tables(tmp_path: Path) -> None:
     solved = next(line for line in lines if line.lstrip().startswith("bandit_v1"))
     assert solved.split()[:4] == ["bandit_v1", "80", "80.0", "%"]
     assert any("0.250 ms" in line for line in lines)
-    lift = next(line for line in lines if "static:flat" in line and "+40.0 pp" in line)
-    assert "80 of 80" in lift
+    rests, lift = (line for line in lines if "static:flat" in line and "+40.0 pp" in line)
+    assert rests.split()[-4:] == ["pp", "+55.0", "pp", "yes"] and "80 of 80" in lift
     assert any(line.split()[:2] == ["clear", "40"] for line in lines)
     assert max(map(len, lines)) <= 120
 
@@ -151,12 +151,13 @@ def test_a_folder_that_is_no_run_is_one_clear_error(tmp_path: Path) -> None:
         Markdown().render((run,))
 
 
-def test_both_are_registered() -> None:
+def test_all_are_registered() -> None:
     names = {}
     plugin.apex_reports(add=lambda name, factory, **_: names.setdefault(name, factory))
     assert {name: (factory().name, factory().suffix) for name, factory in names.items()} == {
         "table": ("table", ""),
         "markdown": ("markdown", ".md"),
+        "html": ("html", ".html"),
     }
 
 

@@ -1,0 +1,220 @@
+"""Leakage checks, deviations from the plan, and what it takes to make the same run again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apex_framework.analysis import Answer
+from apex_framework.errors import ArtifactError
+
+from .content import Table
+from .lines import lines
+from .observed import Observed
+
+DEVIATIONS = "deviations.jsonl"
+"""Beside the run folders of an experiment: what was done otherwise than registered."""
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A run folder and its run.json."""
+
+    path: Path
+    facts: Mapping[str, Any]
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned."""
+        plan: Mapping[str, Any] = self.facts["plan"]
+        return plan
+
+    def table(self, name: str, inside: str = "") -> Mapping[str, Any]:
+        """A table of run.json, or of the plan. Raises ArtifactError when it is something else."""
+        value = (self.plan if inside else self.facts).get(name) or {}
+        if not isinstance(value, dict):
+            raise ArtifactError(f"{self.path / 'run.json'}: {name} is no table", "start a new run")
+        return value
+
+    def listed(self, name: str) -> Sequence[Any]:
+        """A list of run.json. Raises ArtifactError when it is something else."""
+        value = self.facts.get(name) or []
+        if not isinstance(value, list):
+            raise ArtifactError(f"{self.path / 'run.json'}: {name} is no list", "start a new run")
+        return value
+
+
+def leakage(answer: Answer, observed: Observed) -> Table:
+    """What could make a result too good, checked in the run's own files."""
+    rows = [
+        _digests(answer),
+        _same_tasks(answer),
+        _held_out(answer),
+        _best_static(answer),
+        *_decisions(answer, observed),
+        _policies(answer),
+        _caches(answer),
+        _overfit(answer),
+    ]
+    return Table("Leakage checks", ("check", "result", "evidence"), tuple(rows))
+
+
+def deviations(answer: Answer, told: Sequence[Told], observed: Observed, rungs: int = 0) -> list[str]:
+    """What was not as planned or as it should be, one sentence each."""
+    found = []
+    if answer.missing_episodes:
+        found.append(
+            f"{answer.missing_episodes:,} of {answer.run.planned:,} planned episodes are missing: the run is not finished."
+        )
+    lost = sum(arm.infrastructure for arm in answer.arms)
+    if lost:
+        found.append(f"{lost:,} episodes could not be run for infrastructure; both denominators are reported.")
+    if observed.cut:
+        found.append(f"{observed.cut:,} episodes were cut short by a shared ceiling and run again.")
+    if len(told) - rungs > 1:
+        found.append(f"{len(told) - rungs} run folders are read as one.")
+    if rungs:
+        found.append(
+            f"{rungs} run folders at other budgets than the first are shown by the Success@budget curve alone."
+        )
+    for path in dict.fromkeys(run.path.parent / DEVIATIONS for run in told):
+        found += [f"{line.text('what')}. {line.text('why')}".strip() for line in lines(path)]
+    for run in told:
+        found += [f"{run.path}: a ceiling was raised after the plan: {raised}." for raised in run.listed("raised")]
+        if run.plan.get("real_time"):
+            found.append(f"{run.path}: went by the machine's clock, so that seeds alone do not repeat it.")
+    versions = {str(sorted(run.table("versions", "plan").items())) for run in told}
+    if len(versions) > 1:
+        found.append("The runs were made with different versions of software.")
+    return found
+
+
+def reproduction(told: Sequence[Told]) -> list[Table]:
+    """One table per run folder: what it was made with."""
+    return [_provenance(run, answered=len(told)) for run in told]
+
+
+def _provenance(run: Told, answered: int) -> Table:
+    plan, sandbox = run.plan, run.table("sandbox")
+    tasks, seeds = plan.get("tasks") or [], plan.get("seeds") or []
+    rows = [
+        ("command", str(run.facts.get("command") or "not told")),
+        ("made", str(run.facts.get("created") or "not told")),
+        ("run", str(run.facts.get("run_id") or "not told")),
+        ("plan digest", str(run.facts.get("digest") or "not told")),
+        ("suite", f"{plan.get('suite')}/{plan.get('split')}, {len(tasks)} tasks"),
+        ("suite digest", str(plan.get("suite_digest") or "not told")),
+        ("seeds", ", ".join(map(str, seeds)) or "not told"),
+        ("versions", _pairs(run.table("versions", "plan"))),
+        (
+            "models",
+            "; ".join(f"{name}: {_pairs(m)}" for name, m in run.table("models").items() if isinstance(m, dict))
+            or "not told",
+        ),
+        ("policies", _pairs(run.table("policies", "plan")) or "none"),
+        (
+            "sandbox",
+            f"{sandbox.get('name')}, level {sandbox.get('level')}, demanded {sandbox.get('demanded')} for {sandbox.get('for')}"
+            if sandbox
+            else "not told",
+        ),
+    ]
+    if sandbox.get("lacks"):
+        rows.append(("sandbox does not confine", ", ".join(map(str, sandbox["lacks"]))))
+    rows.append(("manifest", _manifest(run.path)))
+    title = "Made with" if answered == 1 else f"Made with: {run.path}"
+    return Table(title, ("what", "value"), tuple(rows))
+
+
+def _manifest(run: Path) -> str:
+    try:
+        return f"DONE, SHA-256 {hashlib.sha256((run / 'DONE').read_bytes()).hexdigest()}"
+    except OSError:
+        return "none: the run is not finished, and nothing vouches for its files"
+
+
+def _digests(answer: Answer) -> tuple[str, str, str]:
+    digests = {row.suite_digest for row in answer.run.rows if row.suite_digest}
+    bare = sum(not row.suite_digest for row in answer.run.rows)
+    result = HOLDS if digests == {answer.run.suite_digest} and not bare else OPEN if not digests else FAILS
+    return "all episodes are of one version of the suite", result, f"{len(digests)} digests, {bare} episodes without"
+
+
+def _same_tasks(answer: Answer) -> tuple[str, str, str]:
+    met: dict[str, set[tuple[str, int]]] = {}
+    for row in answer.run.rows:
+        met.setdefault(row.arm, set()).add((row.task_id, row.seed))
+    short = [name for name, keys in met.items() if keys != set().union(*met.values())]
+    evidence = (
+        f"lacking some: {', '.join(short)}"
+        if short
+        else f"{len(met)} arms, {len(set().union(*met.values()))} pairs each"
+    )
+    return "all arms met the same tasks and seeds", FAILS if short else HOLDS, evidence
+
+
+def _held_out(answer: Answer) -> tuple[str, str, str]:
+    return (
+        "nothing was chosen on this split",
+        FAILS if answer.exploratory else HOLDS,
+        f"split {answer.run.split or '?'}",
+    )
+
+
+def _best_static(answer: Answer) -> tuple[str, str, str]:
+    source = answer.verdicts[0].best_static_from if answer.verdicts else ""
+    result = {"dev": HOLDS, "same data": FAILS}.get(source, OPEN)
+    evidence = {"dev": "named before, from dev", "same data": "picked on the tasks it is compared on"}
+    return "the best static topology was chosen elsewhere", result, evidence.get(source, "none was named")
+
+
+def _decisions(answer: Answer, observed: Observed) -> list[tuple[str, str, str]]:
+    total = sum(c.decisions for c in observed.arms.values())
+    unlogged = sum(c.unlogged for c in observed.arms.values())
+    frozen = {n: c for n, c in observed.arms.items() if not answer.run.arms.get(n, {}).get("online")}
+    explored = sum(c.explored for c in frozen.values())
+    known = OPEN if not total else ""
+    return [
+        (
+            "every decision has its probability on file",
+            known or (FAILS if unlogged else HOLDS),
+            f"{total - unlogged:,} of {total:,} decisions",
+        ),
+        (
+            "no controller explored, but those declared online",
+            known or (FAILS if explored else HOLDS),
+            f"{explored:,} of {sum(c.decisions for c in frozen.values()):,} decisions with a positive exploration rate",
+        ),
+    ]
+
+
+def _policies(answer: Answer) -> tuple[str, str, str]:
+    found = answer.run.policies
+    untrained = [name for name, digest in found.items() if digest == "untrained"]
+    evidence = ", ".join(f"{name} {digest[:12]}" for name, digest in found.items()) or "no policies on file"
+    return "trained policies are pinned by digest", FAILS if untrained else HOLDS if found else OPEN, evidence
+
+
+def _caches(answer: Answer) -> tuple[str, str, str]:
+    using = {name: arm.get("interceptors") for name, arm in answer.run.arms.items() if arm.get("interceptors")}
+    told = any("interceptors" in arm for arm in answer.run.arms.values())
+    evidence = "; ".join(f"{name}: {value}" for name, value in using.items()) or (
+        "no interceptors" if told else "not told"
+    )
+    return "no arm answers from a cache", (FAILS if using else HOLDS) if told else OPEN, evidence
+
+
+def _overfit(answer: Answer) -> tuple[str, str, str]:
+    rows = [row for row in answer.run.rows if row.judged]
+    visible = sum(row.visible_passed for row in rows)
+    wrong = sum(row.overfit for row in rows)
+    result = HOLDS if rows and not any(r.overfit and r.success for r in rows) else OPEN if not rows else FAILS
+    return "hidden tests decide", result, f"{wrong:,} episodes passed the visible tests only; {visible:,} passed them"
+
+
+def _pairs(table: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in table.items())

@@ -1,0 +1,116 @@
+"""Lines of a run's files, one at a time: a run of ten thousand episodes has a hundred thousand decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from apex_framework.errors import ArtifactError
+
+FORMAT = 1
+"""Version of run folders that is understood."""
+
+Key = tuple[str, str, int]
+"""Arm, task, seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An object of a JSONL file; whatever is asked of it that it is not is an ArtifactError with file and line."""
+
+    place: str
+    row: Mapping[str, Any]
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        """A finite number; the default where there is none."""
+        value = self.row.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise self.wrong(name, "no number")
+        return float(value)
+
+    def whole(self, name: str, default: int = 0) -> int:
+        """A whole number."""
+        value = self.row.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.wrong(name, "no whole number")
+        return value
+
+    def text(self, name: str) -> str:
+        """A text; empty where there is none."""
+        value = self.row.get(name, "")
+        if not isinstance(value, str):
+            raise self.wrong(name, "no text")
+        return value
+
+    def numbers(self, name: str) -> dict[str, float]:
+        """A table of numbers by name."""
+        value = self.row.get(name) or {}
+        if not isinstance(value, dict):
+            raise self.wrong(name, "no table")
+        inner = Line(f"{self.place}, {name}", value)
+        return {key: inner.number(key) for key in value}
+
+    def vector(self, name: str) -> tuple[float, ...]:
+        """A list of numbers."""
+        value = self.row.get(name) or []
+        if not isinstance(value, list):
+            raise self.wrong(name, "no list")
+        inner = Line(f"{self.place}, {name}", {str(i): v for i, v in enumerate(value)})
+        return tuple(inner.number(key) for key in inner.row)
+
+    def key(self) -> Key:
+        """Whose line it is."""
+        return self.text("arm"), self.text("task_id"), self.whole("seed")
+
+    def wrong(self, name: str, what: str) -> ArtifactError:
+        """An error about one column."""
+        return ArtifactError(f"{self.place}: {name} is {what}", "restore the file or run again")
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """Lines of a file; none where there is no file. A last line without a line end was torn by an interruption: left out.
+
+    Raises ArtifactError.
+    """
+    try:
+        with path.open("rb") as file:
+            for count, raw in enumerate(file, 1):
+                if raw.endswith(b"\n"):
+                    yield Line(f"{path}, line {count}", _object(path, count, raw))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror}", "name a folder that apex run made") from error
+
+
+def run_facts(path: Path) -> dict[str, Any]:
+    """run.json. Raises ArtifactError, also for a folder of another version."""
+    try:
+        data = json.loads((path / "run.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path} is no run folder: {error}", "name a folder that apex run made") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("plan"), dict):
+        raise ArtifactError(f"{path / 'run.json'} is of another version", "use the apex that made it")
+    return data
+
+
+def trace_path(run: Path, key: Key) -> Path:
+    """Where an episode's messages are; names are quoted as the run folder does it."""
+    names = (quote(name, safe=":,@+= ", errors="replace") for name in key[:2])
+    arm, task = (name if name.strip(".") else name.replace(".", "%2E") for name in names)
+    return run / "episodes" / arm / task / str(key[2]) / "trace.jsonl"
+
+
+def _object(path: Path, count: int, raw: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path}, line {count}: not JSON", "restore the file or run again") from error
+    if not isinstance(row, dict):
+        raise ArtifactError(f"{path}, line {count}: not an object", "restore the file or run again")
+    return row

@@ -1,0 +1,150 @@
+"""Sections of the HTML page, in the order in which a reader asks: what, how sure, why, at what cost, can I trust it."""
+
+from __future__ import annotations
+
+from apex_framework.analysis import points
+
+from . import account, content, costs, switching
+from .findings import Episode, Findings
+from .parts import drawing, listed, paragraph, pre, table
+from .plain import markup
+from .timeline import decision_sheet, switch_sheet
+
+Section = tuple[str, str, str]
+"""Id, title, HTML."""
+
+CHECKED = {account.HOLDS: "holds", account.FAILS: "fails", account.OPEN: "open"}
+
+
+def all_of(found: Findings) -> list[Section]:
+    """All sections; one without a body is left out by the page."""
+    return [
+        ("in-short", "In short", _in_short(found)),
+        ("arms", "Arms", table(content.arms(found.answer), titled=False) + table(content.families(found.answer))),
+        (
+            "lifts",
+            "Paired lifts",
+            drawing(found.forest, inside=False) + table(content.lifts(found.answer), titled=False),
+        ),
+        ("budgets", "Success@budget", drawing(found.curve, titled=False)),
+        ("flipped", "Tasks won and lost", _flips(found)),
+        ("switching", "When and why it switched", _switching(found)),
+        ("episodes", "Timelines of episodes", "".join(_episode(e, i == 0) for i, e in enumerate(found.episodes))),
+        (
+            "proof",
+            "Budget proof",
+            drawing(found.budget) + table(costs.proof(found.answer, found.proofs, found.observed)),
+        ),
+        ("overheads", "Overheads", _overheads(found)),
+        ("failures", "Failures", _failures(found)),
+        ("leakage", "Leakage checks", table(account.leakage(found.answer, found.observed), CHECKED, titled=False)),
+        ("deviations", "Deviations from the plan", _deviations(found)),
+        ("again", "Do it again", _again(found)),
+    ]
+
+
+def verdict(found: Findings) -> str:
+    """The box at the top."""
+    word, _, rest = found.content.verdict.partition(":")
+    verdicts = found.answer.verdicts
+    cls = word.lower() if word in ("BETTER", "WORSE", "INCONCLUSIVE") else "none"
+    spans, decision = "", ""
+    if verdicts:
+        lifts = [x for x in verdicts[0].lifts if x.against == verdicts[0].best_static] or list(verdicts[0].lifts)
+        if lifts:
+            least = min(lifts, key=lambda lift: lift.estimate)
+            span = f"{points(least.interval.low)} to {points(least.interval.high)}"
+            words = f"{points(least.estimate)} over {least.against}, 95 % interval {span}, {least.tasks} tasks"
+            spans = f'<p class="interval">{markup(words)}</p>'
+        decision = f"<p>By the rule fixed in advance: <strong>{markup(verdicts[0].decision)}</strong>.</p>"
+    missing = ""
+    if found.answer.missing_episodes:
+        count = f"{found.answer.missing_episodes:,} of {found.answer.run.planned:,}"
+        missing = f'<p class="warn"><strong>Not finished:</strong> {count} planned episodes are missing.</p>'
+    return (
+        f'{missing}<div class="verdict {cls}" id="verdict" tabindex="-1"><p class="word">{markup(word)}</p>{spans}'
+        f'<p>{markup(_sentence(rest, verdicts[0].arm if verdicts else ""), 2_000)}</p>{decision}<p class="level">{markup(found.content.level)}</p></div>'
+    )
+
+
+def _sentence(words: str, arm: str) -> str:
+    """With a capital, unless it begins with a name."""
+    words = words.strip()
+    return words if words.startswith(arm) else words[:1].upper() + words[1:]
+
+
+def _in_short(found: Findings) -> str:
+    return (
+        listed(found.content.facts)
+        + table(content.rests(found.answer))
+        + "<h3>What this does not show</h3>"
+        + listed(found.content.limits)
+    )
+
+
+def _flips(found: Findings) -> str:
+    if found.flips is None:
+        return ""
+    figure, named = found.flips
+    head = ("against", "won", "lost")
+    return drawing(figure, inside=False) + table(content.Table("Which tasks", head, named), words=True)
+
+
+def _switching(found: Findings) -> str:
+    tables = switching.tables(found.answer, found.observed)
+    if not tables:
+        return paragraph("No arm of these runs wished to switch.")
+    return drawing(found.when) + "".join(table(t) for t in tables)
+
+
+def _episode(episode: Episode, opened: bool) -> str:
+    row = episode.row
+    switches = f"{row.switches} switches" + (f", {row.aborted} aborted" if row.aborted else "")
+    outcome = "solved" if row.success else "not solved"
+    told = (
+        f"{row.arm} on {row.task_id}, seed {row.seed}: {outcome}, {switches}, {row.steps} steps, {row.tokens:,} tokens"
+    )
+    legend = (
+        "Columns follow the order of events. Thick bars: a message in an agent's hands; thin ones: passed on by a relay. Arrows: "
+        "messages, dashed on the way to somebody else. Below a switch P, Q and C or A: PREPARE, QUIESCE, COMMIT or ABORT. "
+        "Diamonds: decisions, filled where another topology was wished for; a ring marks the score of what was chosen."
+    )
+    sheets = [
+        content.Table("Switches", *_sheet(switch_sheet(episode.shown))),
+        content.Table("Decisions", *_sheet(decision_sheet(episode.shown))),
+    ]
+    return (
+        f'<details class="episode" name="episode"{" open" if opened else ""}><summary>{markup(told)}</summary>'
+        f"{paragraph(f'Chosen as {episode.why}.')}{drawing(episode.figure, fit=False, inside=False, titled=False)}"
+        f'<div class="notes">{paragraph(legend)}</div>'
+        f'<details class="numbers"><summary>Switches and decisions of this episode as tables</summary>'
+        f"{''.join(table(sheet) for sheet in sheets if sheet.rows)}</details></details>"
+    )
+
+
+def _sheet(
+    sheet: tuple[tuple[str, ...], tuple[tuple[object, ...], ...]],
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    head, rows = sheet
+    return head, tuple(
+        tuple(f"{c:.3f}".rstrip("0").rstrip(".") if isinstance(c, float) else str(c) for c in r) for r in rows
+    )
+
+
+def _overheads(found: Findings) -> str:
+    return table(costs.overheads(found.answer, found.observed), titled=False) + table(
+        costs.phases(found.answer, found.observed)
+    )
+
+
+def _failures(found: Findings) -> str:
+    return table(costs.failures(found.answer)) + table(costs.endings(found.answer, found.observed))
+
+
+def _deviations(found: Findings) -> str:
+    sentences = account.deviations(found.answer, found.told, found.observed, found.rungs)
+    return listed(sentences) if sentences else paragraph("None that the files tell of.")
+
+
+def _again(found: Findings) -> str:
+    return pre(found.content.commands) + "".join(table(t, words=True) for t in account.reproduction(found.told))
