@@ -68,6 +68,12 @@ class NotComparableError(UsageError):
     code = "E0205"
 
 
+class StaleResultError(UsageError):
+    """Results are older than the plan that they are claimed for."""
+
+    code = "E0206"
+
+
 # --- environment: exit status 3 -------------------------------------------------------------
 
 

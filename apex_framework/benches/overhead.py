@@ -15,11 +15,25 @@ import gc
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 from typing import Any
 
-from ..interfaces import Agent, AgentContext, AgentID, Brief, Member, Message, Roster, Task, Verdict, Workspace
+from ..interfaces import (
+    Agent,
+    AgentContext,
+    AgentID,
+    Brief,
+    EpisodeJob,
+    EpisodeResult,
+    Member,
+    Message,
+    Roster,
+    Task,
+    Verdict,
+    Workspace,
+)
 from . import gating
 
 SIZES = (25, 50, 100, 200, 400)
@@ -95,10 +109,22 @@ def null_episodes(scopes: Sequence[str] = ("episode",), run: Mapping[str, Any] |
     ``scopes`` bound every call; ``run`` is what all jobs of a run share.
     """
     from ..episode.arm import Arm
+
+    do = null_jobs(scopes)
+
+    def work(messages: int) -> None:
+        result = do(EpisodeJob(0, Arm("bench").to_json(), str(messages), 0, run or {}))
+        assert (result.record["steps"], result.record["calls"]) == (messages, messages), result.record
+
+    return work
+
+
+def null_jobs(scopes: Sequence[str] = ("episode",)) -> Callable[[EpisodeJob], EpisodeResult]:
+    """A function that does null jobs: a task is the number of its messages, an arm no more than its name."""
+    from ..episode.arm import Arm
     from ..episode.episode import Episode
     from ..episode.workshop import Workshop
     from ..hookspecs import ApexSpec, hookimpl
-    from ..interfaces import EpisodeJob
     from ..plugins import load_plugins
 
     class Null(ApexSpec):
@@ -113,9 +139,10 @@ def null_episodes(scopes: Sequence[str] = ("episode",), run: Mapping[str, Any] |
     plugins = load_plugins(environ={"APEX_PLUGINS": ""}, plugins=[Null()])  # nobody else's plugin is measured
     shop = Workshop(plugins, "bench_null", "dev")
 
-    def work(messages: int) -> None:
+    def work(job: EpisodeJob) -> EpisodeResult:
+        messages = int(job.task_id)
         arm = Arm(
-            "bench",
+            str(job.arm["name"]),
             team="bench_ping_pong",
             controller="phase_heuristic",
             backends={"*": "scripted"},
@@ -124,9 +151,7 @@ def null_episodes(scopes: Sequence[str] = ("episode",), run: Mapping[str, Any] |
             max_steps=messages + 10,
             scopes=tuple(scopes),
         )
-        job = EpisodeJob(0, arm.to_json(), str(messages), 0, run or {})
-        result = Episode(shop, arm, shop.task(job.task_id), job).run()
-        assert (result.record["steps"], result.record["calls"]) == (messages, messages), result.record
+        return Episode(shop, arm, shop.task(job.task_id), replace(job, arm=arm.to_json())).run()
 
     return work
 

@@ -1,96 +1,70 @@
-"""``apex experiment --gate``: can this suite show a difference between topologies at all?"""
+"""``apex experiment``: a plan of many arms, registered before it is run; and the gate that is asked before any plan."""
 
 from __future__ import annotations
 
-import dataclasses
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ..errors import UsageError
 from .context import Context
-from .options import base_arm, plugin_settings, say_times, setting_options, settings_from
+from .options import setting_options, settings_from
 
-if TYPE_CHECKING:
-    from ..analysis import Gate
-    from ..config import Settings
-    from ..experiment.plan import Plan
-
-REPEATS = 3
-"""Seeds of the static arms: what an oracle gains must exceed what three attempts gain."""
+_OF_THE_MACHINE = ("workers", "allow_weaker_sandbox")
+"""Options of settings that a plan leaves to whoever runs it."""
 
 
 @click.command()
-@click.option("--gate", is_flag=True, required=True, help="The informativeness gate, asked before any training.")
+@click.argument("path", metavar="[PLAN]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--plan", "plan_only", is_flag=True, help="Size, hours and detectable lift of PLAN; run nothing.")
+@click.option("--register", is_flag=True, help="Freeze PLAN, with hashes and date, in PLAN.lock.json; run nothing.")
+@click.option("--deviate", metavar="WHY", help="Go on although PLAN is not as it was registered; kept with the result.")
+@click.option("--gate", is_flag=True, help="Instead of a plan: the informativeness gate, asked before any training.")
 @setting_options
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for its two runs; the same command goes on there.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of its runs; the same command goes on there.")
 @click.pass_obj
-def experiment(context: Context, /, gate: bool, out: Path | None, config_file: Path | None, **flags: Any) -> int:
-    """Run every static topology three times and every fixed phase schedule once, and print the gate's figures.
+def experiment(
+    context: Context,
+    /,
+    path: Path | None,
+    plan_only: bool,
+    register: bool,
+    deviate: str | None,
+    gate: bool,
+    out: Path | None,
+    config_file: Path | None,
+    **flags: Any,
+) -> int:
+    """Run the parts of PLAN, a TOML file: arms x tasks x seeds x budgets, and the decision that it registered.
 
-    Exit status 5 when the gate is not passed.
+    A plan with a claim ([prereg]) is registered first, and refused when it or what it rests on has changed since. Killed
+    or interrupted, the same command goes on. Settings stand in the plan; neither apex.toml nor variables count.
+
+    With --gate: every static topology three times and every fixed phase schedule once, and the gate's figures; exit
+    status 5 when it is not passed.
     """
-    from ..analysis import evaluate_gate, read_episodes
-    from ..experiment.arms import STATIC
-    from ..experiment.artifacts import read_plan
-    from ..experiment.manifest import DONE
-    from ..experiment.resume import RUNS
-    from .running import check_out, execute, open_folder
+    if gate:
+        if path or plan_only or register or deviate:
+            raise UsageError("--gate is asked without a plan", "apex experiment --gate --suite mini/dev")
+        from .gate import ask_gate
 
-    settings = settings_from(config_file, **flags)
-    for part in ("statics", "schedules"):
-        check_out(out and out / part)
-    say_times(context, settings)
-    statics = [f"{STATIC}{topology}" for topology in settings.topology_set]
-    schedules = [f"schedule:{','.join(shapes)}" for shapes in product(settings.topology_set, repeat=3)]
-    parts = {
-        "statics": _plan(context, settings, statics, REPEATS),
-        "schedules": _plan(context, settings, schedules, 1),
-    }
-    out = out or RUNS / f"gate-{parts['statics'].digest[:6]}"
-    for part, plan in parts.items():
-        if (out / part / DONE).exists():
-            read_plan(out / part).require_same(plan)
-            continue
-        outcome = execute(context, open_folder(context, plan, settings, out / part), settings.workers)
-        if not outcome.complete:
-            why = "interrupted" if outcome.spent is None else f"stopped: {outcome.spent}"
-            context.say(f"{why}: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on")
-            return outcome.exit_status
-    rows = [*read_episodes(out / "statics"), *read_episodes(out / "schedules")]
-    result = evaluate_gate(rows, statics=statics, schedules=schedules)
-    values = {"passed": result.passed, "runs": str(out), **dataclasses.asdict(result)}
-    context.emit(values, _text(result))
-    return 0 if result.passed else 5
+        return ask_gate(context, settings_from(config_file, **flags), out)
+    if path is None:
+        raise UsageError("a plan file is needed, or --gate", "apex experiment PLAN.toml --plan")
+    given = [name for name, value in flags.items() if value not in (None, ()) and name not in _OF_THE_MACHINE]
+    if given or config_file:
+        name = "config" if config_file else {"assignments": "set"}.get(given[0], given[0].replace("_", "-"))
+        raise UsageError(
+            f"--{name} does not go with a plan", f"write it into {path}: what is not in the plan is not registered"
+        )
+    if plan_only and register:
+        raise UsageError("--plan and --register do not go together", "look first, then register")
+    from .planned import register_plan, run_plan, show_plan_file
 
-
-def _plan(context: Context, settings: Settings, names: list[str], seeds: int) -> Plan:
-    from ..experiment.arms import default_arms
-    from ..experiment.planning import make_plan
-
-    return make_plan(
-        context.plugins,
-        default_arms(names, base_arm(settings), baselines=False),
-        suite=settings.suite,
-        split=settings.split,
-        limit=settings.episodes,
-        seeds=seeds,
-        seed=settings.seed,
-        real_time=settings.real_time,
-        settings=plugin_settings(context, settings),
-    )
-
-
-def _text(gate: Gate) -> str:
-    word = {True: "ok", False: "FAILED", None: "-"}
-    lines = []
-    for check in gate.checks:
-        value = "–" if check.value is None else f"{100 * check.value:.1f} %"
-        span = f" [{100 * check.interval.low:.1f}, {100 * check.interval.high:.1f}]" if check.interval else ""
-        wanted = f" (wanted: {check.wanted})" if check.wanted else ""
-        lines.append(f"{word[check.passed]:<7} {check.name}: {value}{span}{wanted}\n        {check.detail}".rstrip())
-    lines.append(
-        "gate passed" if gate.passed else "gate NOT passed: this suite cannot be relied on to show a difference"
-    )
-    return "\n".join(lines)
+    machine = {name: flags[name] for name in _OF_THE_MACHINE if flags.get(name) is not None}
+    if plan_only:
+        return show_plan_file(context, path, machine)
+    if register:
+        return register_plan(context, path, machine)
+    return run_plan(context, path, machine, out, deviate)

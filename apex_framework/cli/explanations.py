@@ -47,6 +47,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The runs were made on different tasks, suites, seeds or budgets.",
         "Compare runs of the same plan; run.json has each one's.",
     ),
+    "E0206": (
+        "Episodes were run before their plan was registered: a plan that is written after its results predicts nothing.",
+        "Name a new --out, and run them again under the registered plan.",
+    ),
     "E0300": (
         "A file or folder that was named cannot be used.",
         "Read what the error says of it; `apex doctor` looks at folders and tools.",
@@ -141,8 +145,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "The stable code in the error says which; look at the repository with git itself.",
     ),
     "E0500": (
-        "An agent card is not signed by a key of the store, or an attack was not refused with its code.",
-        "The error says which. Do not talk to the card's agent; report the attack with its name and seed.",
+        "An agent card is not signed by a key of the store, an attack was not refused with its code, or a file of a finished"
+        " run is not what it was.",
+        "The error says which. Do not talk to the card's agent; report the attack with its name and seed; run again, or"
+        " restore the run's folder.",
     ),
     "E0600": (
         "The ceiling of the run or of the day, which several processes may share, is used up.",

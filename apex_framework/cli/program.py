@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import __version__
-from ..errors import UnknownNameError, UsageError
-from . import COMMANDS
+from ..errors import NameTakenError, UnknownNameError, UsageError
+from . import COMMANDS, OPEN
 from .context import Context
+
+if TYPE_CHECKING:
+    from ..catalog import Entry
 
 EPILOG = """\b
 Exit status:
@@ -31,15 +34,17 @@ class LazyGroup(click.Group):
     """Knows its commands by name and summary; loads plugins only for help and for names that are not its own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*COMMANDS, *_context(ctx).plugins.catalog.names("command")})
+        return sorted({*COMMANDS, *(e.name for e in _own(ctx))})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             module, _, attribute = COMMANDS[cmd_name][0].partition(":")
             command: click.Command = getattr(importlib.import_module(module), attribute)
+            if cmd_name in OPEN and isinstance(command, click.Group):
+                command = _with_plugins(ctx, cmd_name, command)
         else:
             catalog = _context(ctx).plugins.catalog
-            known = catalog.names("command")
+            known = tuple(e.name for e in _own(ctx))
             if cmd_name not in known:
                 raise UnknownNameError("command", cmd_name, {*COMMANDS, *known})
             command = catalog.make("command", cmd_name)
@@ -47,7 +52,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, summary) for name, (_, summary) in COMMANDS.items()]
-        rows += [(e.name, e.summary) for e in _context(ctx).plugins.catalog.entries("command")]
+        rows += [(e.name, e.summary) for e in _own(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows))
 
@@ -57,6 +62,27 @@ def _context(ctx: click.Context) -> Context:
     if not isinstance(ctx.obj, Context):
         ctx.obj = Context(**{key: value for key, value in ctx.params.items() if value is not None})
     return ctx.obj
+
+
+def _own(ctx: click.Context) -> list[Entry]:
+    """Plugins' commands that stand for themselves."""
+    entries = _context(ctx).plugins.catalog.entries("command")
+    return [e for e in entries if e.name.partition(".")[0] not in OPEN or "." not in e.name]
+
+
+def _with_plugins(ctx: click.Context, name: str, group: click.Group) -> click.Group:
+    """A copy of a group with the commands that plugins add to it."""
+    catalog = _context(ctx).plugins.catalog
+    group = copy.copy(group)
+    added = {
+        n.partition(".")[2]: catalog.make("command", n) for n in catalog.names("command") if n.startswith(f"{name}.")
+    }
+    if taken := sorted(added.keys() & group.commands):
+        raise NameTakenError(
+            "command", f"{name} {taken[0]}", "apex", catalog.entry("command", f"{name}.{taken[0]}").owner.plugin
+        )
+    group.commands = {**group.commands, **added}
+    return group
 
 
 def _with_json(command: click.Command) -> click.Command:

@@ -8,6 +8,7 @@ import datetime
 import logging
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,6 +154,12 @@ def warn_of_failures(context: Context, folder: RunFolder, outcome: RunOutcome) -
 
 def tell(context: Context, path: Path) -> None:
     """The result on stdout, and the readable reports in the folder."""
+    text = write_reports(context, path)
+    context.emit(summary(path) if context.json else {}, f"{text.rstrip()}\n\nrun folder: {path}".lstrip())
+
+
+def write_reports(context: Context, path: Path) -> str:
+    """Put the readable reports into the folder; returns the first of them."""
     catalog = context.plugins.catalog
     text = ""
     (path / "report").mkdir(exist_ok=True)
@@ -162,7 +169,7 @@ def tell(context: Context, path: Path) -> None:
             rendered = report.render((path,))
             (path / "report" / f"report{report.suffix or '.txt'}").write_text(rendered, encoding="utf-8")
             text = text or rendered
-    context.emit(summary(path) if context.json else {}, f"{text.rstrip()}\n\nrun folder: {path}".lstrip())
+    return text
 
 
 def summary(path: Path) -> dict[str, object]:
@@ -189,7 +196,7 @@ def show_plan(context: Context, plan: Plan, workers: int) -> None:
     from ..analysis.power import plan_power
 
     power = plan_power(len(plan.tasks))
-    seconds, source = _seconds_per_episode(plan)
+    seconds, source = seconds_per_episode(plan.suite, plan.arms[0].backends)
     expected = plan.size * seconds / max(1, workers)
     lift = (
         "more than this many tasks can show"
@@ -221,19 +228,22 @@ def show_plan(context: Context, plan: Plan, workers: int) -> None:
     context.emit(values, "\n".join(lines))
 
 
-def _seconds_per_episode(plan: Plan) -> tuple[float, str]:
-    """Mean wall time per episode of the latest finished run of the same suite, or the assumption."""
+def seconds_per_episode(suite: str, backends: Mapping[str, str], root: Path = RUNS) -> tuple[float, str]:
+    """Mean wall time per episode of the latest finished run of the same suite and solver, or the assumption."""
     from ..analysis.episodes import read_lines
     from ..errors import ArtifactError
     from ..experiment.artifacts import read_plan
 
-    for path in sorted((p.parent for p in RUNS.glob("*/DONE")), key=lambda p: p.name, reverse=True)[:5]:
+    finished = [
+        done.parent for form in ("*/DONE", "*/*/DONE") for done in root.glob(form)
+    ]  # runs, and experiments' runs
+    for path in sorted(finished, key=lambda p: (p / "DONE").stat().st_mtime, reverse=True)[:5]:
         try:
             earlier = read_plan(path)
             times = [float(row["wall_ms"]) / 1000 for row in read_lines(path / "episodes.jsonl") if "wall_ms" in row]
         except (ArtifactError, ValueError) as error:
             logging.getLogger(__name__).debug("%s tells no times: %s", path, error)
             continue
-        if earlier.suite == plan.suite and earlier.arms[0].backends == plan.arms[0].backends and times:
+        if earlier.suite == suite and earlier.arms[0].backends == backends and times:
             return sum(times) / len(times), f"as in {path}"
     return SECONDS_PER_EPISODE, "assumed"

@@ -21,7 +21,7 @@ from ..plugins import Plugins
 from .allowance import Allowance
 from .arms import check_names
 from .foresight import answering, check_arm
-from .plan import UNTRAINED, Plan, choose_tasks
+from .plan import UNTRAINED, Plan, PlannedTask, choose_tasks
 
 
 def make_plan(
@@ -68,7 +68,7 @@ def make_plan(
     with answering(catalog, "suite", suite):
         made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
     every = made.tasks(split)
-    tasks = choose_tasks(every, limit)
+    tasks = _of_families(choose_tasks(every, limit), (settings or {}).get("families"))
     settings = confined(settings or {}, arms, every, catalog)
     return Plan(
         suite=suite,
@@ -85,6 +85,16 @@ def make_plan(
         policies=policies,
         versions=versions(plugins),
     )
+
+
+def _of_families(tasks: tuple[PlannedTask, ...], families: Sequence[str] | None) -> tuple[PlannedTask, ...]:
+    """Tasks of these families; all where none is named. Raises ConfigError for one that has no task here."""
+    if not families:
+        return tasks
+    known = sorted({task.family for task in tasks if task.family})
+    if unknown := [name for name in families if name not in known]:
+        raise ConfigError(f"no task of family {unknown[0]!r} is planned", f"known: {', '.join(known) or 'none'}")
+    return tuple(task for task in tasks if task.family in families)
 
 
 def replan(plan: Plan, plugins: Plugins, budgets: BudgetSettings | None = None) -> Plan:

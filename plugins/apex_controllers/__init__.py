@@ -1,4 +1,4 @@
-"""Built-in controllers: baselines (static, schedule, phase_heuristic, random_switch) and bandits (per_episode, bandit_v1)."""
+"""Built-in controllers: baselines (static, schedule, phase_heuristic, random_switch) and bandits."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ def _bandit_v1(**options: Any) -> Controller:
     return BanditV1(**options)
 
 
+def _linucb(**options: Any) -> Controller:
+    from .linucb import LinUCB
+
+    return LinUCB(**options)
+
+
+def _thompson(**options: Any) -> Controller:
+    from .thompson import Thompson
+
+    return Thompson(**options)
+
+
 class Plugin(ApexSpec):
     """Registers the controllers."""
 
@@ -61,6 +73,8 @@ class Plugin(ApexSpec):
         add("random_switch", _random_switch, summary="switches at random at a fixed rate: random_switch:0.1")
         add("per_episode", _per_episode, summary="bandit that chooses once per episode and never switches")
         add("bandit_v1", _bandit_v1, summary="epsilon-greedy ridge over 5 + |topologies| features")
+        add("linucb", _linucb, summary="the same ridge, explored by upper confidence bounds")
+        add("thompson", _thompson, summary="the same ridge, explored by draws from its posterior")
 
 
 plugin = Plugin()

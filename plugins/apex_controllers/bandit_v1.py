@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from math import fsum
+from math import fsum, inf
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
+from apex_framework.errors import ConfigError
 from apex_framework.interfaces import STAY, Checkpoint, Decision, EpisodeContext, Observation, Transition
 
 from .exploration import LinearDecay, epsilon_greedy
@@ -24,7 +25,13 @@ class BanditV1:
     because every decision is credited with its end; an episode that never ends teaches nothing. The features of a
     transition are computed from its observation, so that other controllers' episodes can warm it up. Without
     ``policy`` the shipped one for the arm's topologies is loaded if there is one; ``policy="none"`` starts untrained.
+
+    Two options are for ablations. Features named in ``mask`` are 0 for this controller, whatever the policy was
+    trained with; ``switch_cost``, in units of predicted return, is taken off every action but STAY before the choice.
     """
+
+    kind: ClassVar[str] = "bandit_v1"
+    """Name of the controller, and of what it has learned."""
 
     def __init__(
         self,
@@ -36,11 +43,16 @@ class BanditV1:
         epsilon_decisions: int = 5_000,
         reward: Mapping[str, float] | None = None,
         topologies: Sequence[str] = ("star", "chain", "flat"),
+        mask: Sequence[str] = (),
+        switch_cost: float = 0.0,
     ) -> None:
+        """Raises ConfigError for impossible options."""
+        self._mask = frozenset([mask] if isinstance(mask, str) else mask)
+        self._switch_cost = _cost(switch_cost)
         self._decay = LinearDecay(epsilon_start, epsilon_end, epsilon_decisions)
         self._weights = RewardWeights.of(reward or {})
         self._context = EpisodeContext("", 0, tuple(topologies), 10_000, frozen=False)
-        self._state = LearnedRidge("bandit_v1", lambda ts: (STAY, *ts), feature_names, lam, policy)
+        self._state = LearnedRidge(self.kind, lambda ts: (STAY, *ts), feature_names, lam, policy)
         if not self._state.topologies:  # a given policy brings its own
             self._state.fit_to(self._context.topologies)
         self._context = replace(self._context, topologies=self._state.topologies)
@@ -51,7 +63,7 @@ class BanditV1:
     @property
     def name(self) -> str:
         """``bandit_v1``."""
-        return "bandit_v1"
+        return self.kind
 
     @property
     def trained(self) -> bool:
@@ -61,22 +73,27 @@ class BanditV1:
     def begin(self, episode: EpisodeContext) -> None:
         """Raises ConfigError when its policy is for other topologies, ArtifactError when it cannot be read."""
         self._state.fit_to(episode.topologies)
+        known = feature_names(episode.topologies)
+        if unknown := sorted(self._mask.difference(known)):
+            raise ConfigError(f"{self.kind}: mask names no feature: {unknown[0]!r}", f"known: {', '.join(known)}")
         self._context = episode
         self._k_dwell = max(1, 2 * episode.dwell_min_steps)
-        self._random = Random(f"bandit_v1:{episode.seed}")
+        self._random = Random(f"{self.kind}:{episode.seed}")
         self._pending = []
 
     def decide(self, observation: Observation) -> Decision:
         """Choose among what is possible now."""
         topologies = self._context.topologies
-        features = bandit_features(observation, topologies, self._k_dwell)
+        features = self._features(observation, topologies)
         epsilon = 0.0 if self._context.frozen else self._decay.at(self._state.decisions)
         current = observation.topology
         if current and not observation.can_switch:
             return Decision(STAY, features=tuple(features), epsilon=epsilon)
         scores = dict(zip(self._state.actions, self._state.ridge.scores(features), strict=True))
         scores.pop(current or STAY, None)
-        action, propensity = epsilon_greedy(scores, epsilon, self._random)
+        if current and self._switch_cost:
+            scores = {name: s if name == STAY else s - self._switch_cost for name, s in scores.items()}
+        action, propensity = self._choose(scores, features, epsilon)
         return Decision(action, scores, propensity, tuple(features), epsilon)
 
     def learn(self, transition: Transition) -> None:
@@ -88,7 +105,7 @@ class BanditV1:
         action = transition.decision.action
         if action == transition.observation.topology:
             action = STAY
-        features = tuple(bandit_features(transition.observation, self._context.topologies, self._k_dwell))
+        features = tuple(self._features(transition.observation, self._context.topologies))
         own, duration = fsum(parts.values()), transition.outcome.duration
         self._pending.append((features, self._state.actions.index(action), own, duration, parts["deny"]))
         if not transition.outcome.terminal:
@@ -125,6 +142,23 @@ class BanditV1:
         """Weights, sums and inverses, with everything needed to go on."""
         return self._state.save({"reward": self._weights.saved(), "epsilon": asdict(self._decay)})
 
+    def _features(self, observation: Observation, topologies: Sequence[str]) -> list[float]:
+        features = bandit_features(observation, topologies, self._k_dwell)
+        if not self._mask:
+            return features
+        names = feature_names(topologies)
+        return [0.0 if name in self._mask else x for name, x in zip(names, features, strict=True)]
+
+    def _choose(self, scores: Mapping[str, float], features: Sequence[float], epsilon: float) -> tuple[str, float]:
+        """An action and the probability that it had."""
+        return epsilon_greedy(scores, epsilon, self._random)
+
     def load(self, checkpoint: Checkpoint) -> None:
         """Raises ValueError when the checkpoint is not one of this controller's."""
         self._state.load(checkpoint)
+
+
+def _cost(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < inf:
+        raise ConfigError(f"switch_cost: a finite number of at least 0 is needed, not {value!r}")
+    return float(value)

@@ -35,6 +35,13 @@ class RidgeActions:
         """Predicted return of every action."""
         return [fsum(map(mul, w, features)) for w in self.weights]
 
+    def spread(self, action: int, features: Sequence[float]) -> float:
+        """``x' inv(A_a) x``: how little the action is known at these features."""
+        inverse, d = self.inverses[action], self.dimension
+        return fsum(
+            x * fsum(map(mul, inverse[i : i + d], features)) for x, i in zip(features, self._starts, strict=True)
+        )
+
     def update(self, action: int, features: Sequence[float], target: float) -> None:
         """Add one row to one action. Raises ValueError for a wrong number of features."""
         weights, inverse, d = self.weights[action], self.inverses[action], self.dimension

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from apex_framework.cli.boundary import run
 from apex_framework.cli.checks.security import started_code
-from apex_framework.interfaces import Grade
+from apex_framework.interfaces import Finding, Grade
 
 
 @pytest.mark.slow
@@ -32,11 +34,49 @@ def test_it_does_not_go_with_a_backend(capsys: pytest.CaptureFixture[str]) -> No
     assert "leave one of them out" in capsys.readouterr().err
 
 
-def test_code_at_every_start_is_named(tmp_path: Path) -> None:
+def told(*folders: Path, **environ: str) -> dict[str, Finding]:
+    """What is found in these folders of a Python, by its name."""
+    places = [str(folder) for folder in folders]
+    return {finding.what: finding for finding in started_code(places, path=places, environ=environ)}
+
+
+def test_nothing_is_said_where_nothing_runs_by_itself(tmp_path: Path) -> None:
     (tmp_path / "paths.pth").write_text("/somewhere\n# import nothing\n")
-    (finding,) = started_code([str(tmp_path), str(tmp_path / "absent")])
-    assert finding.grade is Grade.OK
-    (tmp_path / "evil.pth").write_text("/somewhere\nimport os; os.getpid()\n")
-    (finding,) = started_code([str(tmp_path)])
-    assert finding.grade is Grade.WARN and str(tmp_path / "evil.pth") in finding.found
-    assert "paths.pth" not in finding.found
+    found = told(tmp_path, tmp_path / "absent")
+    assert len(found) == 3 and all(finding.grade is Grade.OK for finding in found.values())
+
+
+def test_every_pth_file_with_code_is_named(tmp_path: Path) -> None:
+    (tmp_path / "paths.pth").write_text("/somewhere\n")
+    for number in range(9):
+        (tmp_path / f"evil{number}.pth").write_text("/somewhere\nimport os; os.getpid()\n", encoding="utf-8-sig")
+    (tmp_path / "folder.pth").mkdir()
+    finding = told(tmp_path)["code at every start"]
+    assert finding.grade is Grade.WARN and "paths.pth" not in finding.found and "folder.pth" in finding.found
+    assert all(f"evil{number}.pth (import os; os.getpid())" in finding.found for number in range(9))
+
+
+@pytest.mark.parametrize("name", ["sitecustomize", "usercustomize"])
+def test_modules_that_run_at_the_start_are_named_and_not_run(tmp_path: Path, name: str) -> None:
+    canary = tmp_path / "ran"
+    (tmp_path / f"{name}.py").write_text(f"open({str(canary)!r}, 'w')")
+    finding = told(tmp_path)["modules at every start"]
+    assert finding.grade is Grade.WARN and finding.found == str(tmp_path / f"{name}.py") and not canary.exists()
+
+
+@pytest.mark.parametrize("name", ["PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME"])
+def test_variables_that_put_code_first_are_named(tmp_path: Path, name: str) -> None:
+    finding = told(tmp_path, **{name: "/evil\x1b[2J"})["variables of Python"]
+    assert finding.grade is Grade.WARN and finding.found == f"{name}=/evil?[2J"
+
+
+def test_what_is_named_is_what_a_start_runs(tmp_path: Path) -> None:
+    """A control: this Python does run all of it, unless it is started as task code is."""
+    canary = tmp_path / "ran"
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(canary)!r}, 'w').close()")
+    command = [sys.executable, "-c", "pass"]
+    subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, check=True, timeout=60)
+    assert canary.exists() and told(tmp_path)["modules at every start"].grade is Grade.WARN
+    canary.unlink()
+    subprocess.run([command[0], "-I", "-S", *command[1:]], env={"PYTHONPATH": str(tmp_path)}, check=True, timeout=60)
+    assert not canary.exists()

@@ -35,6 +35,8 @@ plugin.apex_controllers(add=_collect)
         ("per_episode", {}),
         ("bandit_v1", {"policy": "none"}),
         ("bandit_v1", {}),
+        ("linucb", {"policy": "none"}),
+        ("thompson", {"policy": "none"}),
     ],
 )
 def test_built_in_controllers_conform(name: str, options: dict[str, str]) -> None:
@@ -42,7 +44,8 @@ def test_built_in_controllers_conform(name: str, options: dict[str, str]) -> Non
 
 
 def test_every_registered_controller_is_covered() -> None:
-    assert set(FACTORIES) == {"static", "schedule", "phase_heuristic", "random_switch", "per_episode", "bandit_v1"}
+    baselines = {"static", "schedule", "phase_heuristic", "random_switch", "per_episode"}
+    assert set(FACTORIES) == {*baselines, "bandit_v1", "linucb", "thompson"}
 
 
 def test_a_sound_controller_passes() -> None:

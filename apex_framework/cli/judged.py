@@ -1,0 +1,53 @@
+"""An experiment's result as text: the decision first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..experiment.judgement import Decision, Rung
+
+
+def text_of(
+    rungs: Sequence[Rung], decision: Decision | None, deviations: Sequence[Mapping[str, Any]], out: Path
+) -> str:
+    """What a person reads."""
+    from ..analysis import points
+
+    lines = []
+    if decision is None:
+        lines.append("No decision: nothing was registered, so all of this is exploratory.")
+    else:
+        rule = "registered before the first episode" if decision.registered else "not registered: exploratory"
+        lines += [f"{decision.word} (rule {rule})", decision.sentence]
+        if decision.detectable is not None:
+            lines.append(f"So many tasks show a lift of {points(decision.detectable)} or more with 80 % power.")
+        if decision.excluded:
+            lines.append(f"{decision.excluded} episodes were left out by the registered exclusions.")
+    for rung in rungs:
+        lines += ["", f"{rung.folder}: {rung.budget:,} tokens an episode, claim level {rung.level}"]
+        width = max(len(str(arm["arm"])) for arm in rung.arms)
+        against = {lift.against: lift for lift in rung.lifts}
+        for arm in rung.arms:
+            name = str(arm["arm"])
+            solved = f"{100 * arm['success']:5.1f} % [{100 * arm['low']:.1f}, {100 * arm['high']:.1f}]"
+            untrained = "  untrained" if arm["policy"] == "untrained" else ""
+            lift = against.get(name)
+            versus = (
+                ""
+                if lift is None
+                else f"  {rung.arms[0]['arm']} {points(lift.estimate)}"
+                f" [{points(lift.interval.low)}, {points(lift.interval.high)}], Holm p {rung.holm[name]:.3f}"
+            )
+            lines.append(f"  {name:<{width}}  {solved}  {arm['tokens']:>8,.0f} tokens{versus}{untrained}")
+        if rung.oracle_static is not None:
+            thrice = f"{100 * rung.repeated_static:.1f} %" if rung.repeated_static is not None else "needs three seeds"
+            lines.append(
+                f"  oracle static (hindsight) {100 * rung.oracle_static:.1f} %; best static run three times: {thrice}"
+            )
+    lines += ["", f"deviations from the plan: {len(deviations) or 'none'}"]
+    lines += [f"  {row['what']}{': ' + row['why'] if row.get('why') else ''}" for row in deviations]
+    lines += [f"folder: {out}    (each run: apex report {out}/RUN)"]
+    return "\n".join(lines)

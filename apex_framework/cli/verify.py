@@ -1,0 +1,81 @@
+"""``apex verify``: are the files of finished runs what they were when the runs ended?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ..errors import ArtifactError
+from .context import Context
+
+CHANGED = 5
+"""Exit status when something is not what it was."""
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.pass_obj
+def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
+    """Check run folders, or an experiment's folder, against their manifests; exit status 5 when something was changed.
+
+    A changed line is named as file:line. The plan must have the digest that it was written with, and metrics that a run
+    tells of itself must follow from its lines. A manifest finds accidents and edits; whoever can write the folder can
+    write a new manifest too, so keep the digest that is printed.
+    """
+    from ..experiment.manifest import DONE
+
+    folders = [found for run in runs for found in _runs(run)]
+    rows, damaged = [], 0
+    for folder in folders:
+        found = list(_wrong(folder))
+        damaged += bool(found)
+        digest = _digest(folder / DONE)
+        rows.append({"run": str(folder), "manifest": digest, "intact": not found, "damages": found})
+        for damage in found[:_SHOWN]:
+            context.say(damage)
+        if len(found) > _SHOWN:
+            context.say(f"… and {len(found) - _SHOWN} more in {folder}")
+    lines = [
+        f"{'intact ' if row['intact'] else 'CHANGED'}  {row['run']}  manifest {str(row['manifest'])[:16]}"
+        for row in rows
+    ]
+    context.emit({"intact": not damaged, "runs": rows}, "\n".join(lines))
+    return CHANGED if damaged else 0
+
+
+def _runs(path: Path) -> list[Path]:
+    """The folder itself, or the run folders in it. Raises ArtifactError when there are none."""
+    if (path / "run.json").exists():
+        return [path]
+    found = sorted(child.parent for child in path.glob("*/run.json"))
+    if not found:
+        raise ArtifactError(f"{path} is no run folder and holds none", "name a folder that apex run made")
+    return found
+
+
+def _wrong(folder: Path) -> Iterator[str]:
+    """One sentence per thing that is not what it was. Raises ArtifactError for a run without a manifest."""
+    from ..analysis.recompute import METRICS, differences
+    from ..experiment.artifacts import read_plan
+    from ..experiment.manifest import damages, strangers
+
+    found = [str(damage) for damage in damages(folder)]
+    yield from found
+    yield from (f"{folder / name} came after the run: the manifest does not name it" for name in strangers(folder))
+    if found:
+        return  # the rest would only tell of the same damage again
+    try:
+        read_plan(folder)
+        if (folder / METRICS).exists():
+            yield from (f"{folder}/{difference}" for difference in differences(folder))
+    except ArtifactError as error:
+        yield error.cause
+
+
+def _digest(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,245 @@
+"""An experiment as one file: parts (tasks x arms x seeds x budgets), arms of one's own, and what is registered before."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from .armfile import ArmSpec, read_arm
+from .plan import digest_of
+from .prereg import PreRegistration, check_registration, read_registration
+
+SPLITS = ("train", "dev", "test")
+_TASKS = ("suite", "limit", "seeds", "seed", "budgets", "families", "best_static")
+"""What a part may say, and the file for all of them."""
+_FILE = ("name", *_TASKS, "settings", "arm", "part", "prereg")
+_SAID_BY_FLAGS = ("workers", "out", "allow_weaker_sandbox", "mcp_servers", "budgets", "controller_file")
+_SAID_BY_PARTS = ("suite", "split", "episodes", "budget", "seed", "controllers", "baselines")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Arms on the same tasks and seeds, once per budget."""
+
+    name: str
+    arms: tuple[str, ...]
+    suite: str
+    split: str
+    limit: int
+    """Tasks that are asked for."""
+    seeds: int = 1
+    seed: int = 0
+    budgets: tuple[int, ...] = (10_000,)
+    """Tokens per episode; every one is a run of its own, for a longer run cut short is not the same episode."""
+    families: tuple[str, ...] = ()
+    """Only tasks of these families, of those that ``limit`` takes; empty: all."""
+    best_static: str = ""
+
+    @property
+    def folders(self) -> dict[str, int]:
+        """Run folder -> its budget."""
+        if len(self.budgets) == 1:
+            return {self.name: self.budgets[0]}
+        return {f"{self.name}@{budget}": budget for budget in self.budgets}
+
+    @property
+    def size(self) -> int:
+        """Episodes, all budgets together."""
+        return len(self.arms) * self.limit * self.seeds * len(self.budgets)
+
+    @property
+    def token_bound(self) -> int:
+        """The most tokens that it can use."""
+        return len(self.arms) * self.limit * self.seeds * sum(self.budgets)
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan as it was read; equal plans have equal digests, however they are laid out."""
+
+    path: Path
+    name: str
+    parts: tuple[Part, ...]
+    arms: Mapping[str, ArmSpec] = field(default_factory=dict)
+    """Arms that the file defines by name."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prereg: PreRegistration | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All that the file says, path aside."""
+        return {
+            "name": self.name,
+            "parts": [{key: _plain(value) for key, value in asdict(part).items()} for part in self.parts],
+            "arms": {name: spec.to_json() for name, spec in self.arms.items()},
+            "settings": dict(self.settings),
+            "prereg": None if self.prereg is None else self.prereg.to_json(),
+        }
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what the file says."""
+        return digest_of(self.to_json())
+
+    @property
+    def primary(self) -> Part | None:
+        """The part that the registered claim is about."""
+        return None if self.prereg is None else next(p for p in self.parts if p.name == self.prereg.part)
+
+
+def read_plan_file(path: Path) -> PlanFile:
+    """Read and check a plan. Raises ConfigError that names file, line, and what was meant."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", "name a plan file: apex experiment PLAN.toml"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        raise ConfigError(f"{path}{':' + line[1] if line else ''}: {error}", "correct the TOML") from None
+    return _Reader(path, text).read(data)
+
+
+class _Reader:
+    """Checks values and says where a wrong one stands."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._lines = path, text.splitlines()
+
+    def read(self, data: Mapping[str, Any]) -> PlanFile:
+        self._known(data, _FILE, "the plan")
+        if not data.get("part"):
+            raise ConfigError(f"{self._path}: there is no [[part]]", "a part says which arms meet which tasks")
+        arms = {name: read_arm(name, table, self._wrong) for name, table in self._table(data, "arm").items()}
+        rows = data["part"]
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise self._wrong("part", "parts are tables: [[part]]")
+        parts = tuple(
+            self._part({**{k: data[k] for k in _TASKS if k in data}, **row}, index) for index, row in enumerate(rows)
+        )
+        names = [part.name for part in parts]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise self._wrong("name", f"two parts are called {twice[0]!r}", near=twice[0])
+        used = {name for part in parts for name in part.arms}
+        if unused := sorted(arms.keys() - used):
+            raise self._wrong(
+                f"arm.{unused[0]}", f"arm {unused[0]!r} is in no part", "name it in a part, or leave it out"
+            )
+        settings = self._table(data, "settings")
+        for key in settings:
+            if key in _SAID_BY_FLAGS:
+                raise self._wrong(key, f"a plan cannot say {key!r}", "it belongs to the machine: give it as an option")
+            if key in _SAID_BY_PARTS:
+                raise self._wrong(key, f"{key!r} is no setting of a plan", f"a part says {', '.join(_TASKS)} and arms")
+        name = data.get("name", self._path.stem)
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
+            raise self._wrong("name", f"name: letters, digits, '_', '-' and '.' are needed, not {name!r}")
+        prereg = None
+        if "prereg" in data:
+            prereg = read_registration(self._table(data, "prereg"), [part.name for part in parts], self._wrong)
+        plan = PlanFile(self._path, name, parts, arms, settings, prereg)
+        if prereg is not None and plan.primary is not None:
+            check_registration(prereg, plan.primary.arms, plan.primary.budgets, self._wrong)
+        return plan
+
+    def _part(self, row: Mapping[str, Any], index: int) -> Part:
+        self._known(row, ("name", "arms", *_TASKS), "a part")
+        name = row.get("name", f"part{index + 1}")
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name) or name.strip(".") == "":
+            raise self._wrong("name", f"name: letters, digits, '_', '-' and '.' are needed, not {name!r}")
+        arms = self._names(row, "arms")
+        if not arms:
+            raise self._wrong("arms", f"part {name!r} has no arms", 'arms = ["bandit_v1", "static_star", …]', near=name)
+        suite, _, split = str(row.get("suite", "")).partition("/")
+        if not suite or split not in SPLITS:
+            raise self._wrong(
+                "suite", f"suite: SUITE/SPLIT is needed, not {row.get('suite')!r}", 'e.g. suite = "mini/dev"'
+            )
+        if "limit" not in row:
+            raise self._wrong("name", f"part {name!r} says no limit", "limit = 100: tasks per arm", near=name)
+        budgets = row.get("budgets", (10_000,))
+        budgets = (budgets,) if isinstance(budgets, int) else tuple(budgets) if isinstance(budgets, list) else budgets
+        if not isinstance(budgets, tuple) or not budgets or any(not _count(b, 1) for b in budgets):
+            raise self._wrong(
+                "budgets", f"budgets: tokens per episode are needed, not {row.get('budgets')!r}", "budgets = [10000]"
+            )
+        if len(set(budgets)) != len(budgets):
+            raise self._wrong("budgets", "budgets: a rung is there twice", "name each budget once")
+        best = row.get("best_static", "")
+        if best and best not in arms:
+            raise self._wrong(
+                "best_static", f"best_static {best!r} is not an arm of part {name!r}", _meant(str(best), arms)
+            )
+        return Part(
+            name,
+            arms,
+            suite,
+            split,
+            self._number(row, "limit", 1),
+            self._number(row, "seeds", 1, 1),
+            self._number(row, "seed", 0, 0),
+            budgets,
+            self._names(row, "families"),
+            str(best),
+        )
+
+    def _names(self, row: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        value = row.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+            raise self._wrong(key, f"{key}: a list of names is needed, not {value!r}")
+        if twice := [name for name in value if value.count(name) > 1]:
+            raise self._wrong(key, f"{key}: {twice[0]!r} is there twice")
+        return tuple(value)
+
+    def _number(self, row: Mapping[str, Any], key: str, least: int, default: int | None = None) -> int:
+        value = row.get(key, default)
+        if not _count(value, least):
+            raise self._wrong(key, f"{key}: a whole number of at least {least} is needed, not {value!r}")
+        assert isinstance(value, int)
+        return value
+
+    def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        value = data.get(key, {})
+        if not isinstance(value, dict):
+            raise self._wrong(key, f"{key}: a table is needed: [{key}]")
+        return value
+
+    def _known(self, row: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+        for key in row:
+            if key not in known:
+                raise self._wrong(key, f"{what} cannot say {key!r}", _meant(key, known))
+
+    def _wrong(self, key: str, cause: str, remedy: str = "", *, near: str = "") -> ConfigError:
+        """An error with the line on which a key stands; of several such lines, the first after ``near``."""
+        head, _, last = key.rpartition(".")
+        pattern = re.compile(
+            rf"""\s*(\[+\s*)?(["']?{re.escape(head)}["']?\s*\.\s*)?["']?{re.escape(last)}["']?\s*[\]=.]"""
+        )
+        after = re.compile(rf"""["'.\[]{re.escape(near)}["'\]]""")
+        begin = next((i for i, line in enumerate(self._lines) if near and after.search(line)), 0)
+        order = [*range(begin, len(self._lines)), *range(begin)]
+        found = next((i + 1 for i in order if pattern.match(self._lines[i])), None)
+        return ConfigError(f"{self._path}{f':{found}' if found else ''}: {cause}", remedy or "see docs/experiments.md")
+
+
+def _count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,99 @@
+"""Registered plans: what is frozen, and what is refused afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from apex_framework.errors import ArtifactError, PlanChangedError
+from apex_framework.experiment.planfile import read_plan_file
+from apex_framework.experiment.registration import lock_path, read_lock, register
+from apex_framework.plugins import load_plugins
+
+TEXT = """
+[prereg]
+hypothesis = "it helps"
+estimand = "success"
+arm = "bandit_v1"
+against = ["static_star", "single"]
+
+[[part]]
+name = "main"
+suite = "mini/dev"
+limit = 40
+arms = ["bandit_v1", "static_star", "single"]
+"""
+HASHES = {"suite.mini": "a" * 64, "solver.repair": "b" * 64, "policy.bandit_v1": "c" * 64}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(TEXT)
+    register(read_plan_file(path), HASHES, load_plugins(environ={"APEX_PLUGINS": ""}))
+    return path
+
+
+def test_a_lock_is_read_back_and_finds_nothing_changed(path: Path) -> None:
+    lock = read_lock(path)
+    assert lock is not None
+    assert lock.changes(read_plan_file(path), HASHES) == []
+    assert "python" in lock.versions
+    again = register(read_plan_file(path), HASHES, load_plugins(environ={"APEX_PLUGINS": ""}))
+    assert again == lock
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("limit = 40", "limit = 41", "parts[0].limit: 40 -> 41"),
+        ("it helps", "it hurts", "prereg.hypothesis"),
+        ("[prereg]", "[prereg]\nalpha = 0.05", "prereg.alpha: 0.025 -> 0.05"),
+        ('"single"]\n\n', '"single"]\nclaim = 0.01\n\n', "prereg.claim"),
+        ('against = ["static_star", "single"]', 'against = ["static_star"]', "prereg.against"),
+    ],
+)
+def test_every_change_after_registration_is_named(path: Path, old: str, new: str, words: str) -> None:
+    path.write_text(TEXT.replace(old, new, 1))
+    lock = read_lock(path)
+    assert lock is not None
+    assert any(words in change for change in lock.changes(read_plan_file(path), HASHES))
+    with pytest.raises(PlanChangedError, match="another plan now"):
+        register(read_plan_file(path), HASHES, load_plugins(environ={"APEX_PLUGINS": ""}))
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_a_changed_hash_of_what_the_plan_rests_on_is_named(path: Path, name: str) -> None:
+    lock = read_lock(path)
+    assert lock is not None
+    assert lock.changes(read_plan_file(path), {**HASHES, name: "d" * 64})[0].startswith(name)
+
+
+@pytest.mark.parametrize("key", ["registered", "plan", "hashes", "versions", "digest"])
+def test_an_edited_lock_is_refused(path: Path, key: str) -> None:
+    lock = lock_path(path)
+    data = json.loads(lock.read_text())
+    data[key] = "2020-01-01T00:00:00+00:00" if key == "registered" else {} if key != "digest" else "0" * 64
+    lock.write_text(json.dumps(data))
+    with pytest.raises(ArtifactError, match="was edited"):
+        read_lock(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+def test_what_is_no_lock_is_refused(path: Path, text: str) -> None:
+    lock_path(path).write_text(text)
+    with pytest.raises(ArtifactError):
+        read_lock(path)
+
+
+def test_a_hash_that_the_plan_announces_must_be_found(tmp_path: Path) -> None:
+    path = tmp_path / "announced.toml"
+    plugins = load_plugins(environ={"APEX_PLUGINS": ""})
+    path.write_text(TEXT.replace("[[part]]", 'hashes = { suite = "aaaaaaaaaaaa", solver = "eeeeeeeeeeee" }\n[[part]]'))
+    with pytest.raises(PlanChangedError, match="solver"):
+        register(read_plan_file(path), HASHES, plugins)
+    assert not lock_path(path).exists()
+    path.write_text(path.read_text().replace("eeeeeeeeeeee", "bbbbbbbbbbbb"))
+    register(read_plan_file(path), HASHES, plugins)
