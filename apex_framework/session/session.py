@@ -165,7 +165,7 @@ class Session:
 
     def _mourn(self) -> None:
         """A message has died, perhaps the last; looked at once whoever buries it is done."""
-        if self._end is None:
+        if self._end is None and not self.crew.closing:
             asyncio.get_running_loop().call_soon(self.check_quiet)
 
     def resume(self, steps: int, judged: int, finished: tuple[int, str] | None, last_id: int) -> None:

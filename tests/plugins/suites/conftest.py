@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from apex_suites.mini.suite import MiniSuite
 from apex_workspaces.local import LocalWorkspaces
+
+sys.path.insert(0, str(Path(__file__).parent))  # swebench_world stands beside the tests
 
 LIMIT = 20
 

@@ -142,3 +142,24 @@ def test_a_half_made_environment_would_be_taken_without_its_mark(
     with pytest.raises(WorkspaceError):
         Environments(tmp_path).get(broken, {})
     assert Environments(tmp_path).get(broken, {}).program
+
+
+SITE = "import unittest, added.more, sys\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        print('seen', file=sys.stderr)\n        self.assertEqual(added.more.SIZE, 2)\n"
+
+
+def test_files_beside_the_packages_and_what_was_printed(provider: UvWorkspaces) -> None:
+    site = {"added/__init__.py": "", "added/more.py": "SIZE = 2\n", "sitecustomize.py": "import added.more\n"}
+    environment = {"PYTHONUNBUFFERED": "1"}
+    report = provider.create(task(SITE, site=site, env=environment, keep_output=1000)).run_tests()
+    assert ([o.status for o in report.outcomes], report.output) == (["passed"], "seen\n")
+    report = provider.create(
+        task(SITE, site={**site, "added/more.py": "SIZE = 3\n"}, env=environment, keep_output=2)
+    ).run_tests()
+    assert ([o.status for o in report.outcomes], report.output) == (["failed"], "se")
+    assert provider.create(task(SITE, site=site)).run_tests().output == ""
+
+
+@pytest.mark.parametrize("path", ["/x.py", "../x.py", "a/../x.py", "a//x.py", ""])
+def test_files_beside_the_packages_stay_there(provider: UvWorkspaces, path: str) -> None:
+    with pytest.raises(WorkspaceError, match="not a path inside site-packages"):
+        provider.create(task(SITE, site={path: ""}))

@@ -1,0 +1,1 @@
+"""``mbpp``: short functions of Google's Mostly Basic Python Problems, with an injected fault."""

@@ -1,0 +1,1 @@
+"""``quixbugs``: a checkout of jkoppel/QuixBugs as a test set that nobody tunes on."""

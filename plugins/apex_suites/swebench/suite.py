@@ -1,0 +1,263 @@
+"""The suites ``swebench_lite`` and ``swebench_verified``: real issues of real repositories, without containers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from apex_framework.errors import ApexError, MissingExtraError, SuiteError, UsageError
+from apex_framework.interfaces import Diffs, Task, TaskCheck, Verdict, Workspace, WorkspaceProvider
+
+from . import repositories
+from .checks import Checks, Record, key_of
+from .environments import Environment, Table
+from .grading import Grade, Grader, test_files
+from .rows import SPLITS, Instance, read_instances
+
+HUB: Final = {"swebench_lite": "SWE-bench/SWE-bench_Lite", "swebench_verified": "SWE-bench/SWE-bench_Verified"}
+EVALUATOR: Final = "swebench/native"
+_MOST_NAMED: Final = 3
+
+
+class SweBenchSuite:
+    """``data`` is a file in the SWE-bench format, ``repos`` a folder of clones, ``environments`` a TOML file of more entries.
+
+    ``limit`` takes the first tasks of a split only. ``tasks`` are those that were checked and behave; ``candidates`` are all.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "swebench_lite",
+        workspaces: Callable[..., WorkspaceProvider] | None = None,
+        limit: int | None = None,
+        data: str | Path | None = None,
+        repos: str | Path | None = None,
+        environments: str | Path | None = None,
+        cache_dir: str | Path | None = None,
+    ) -> None:
+        if limit is not None and limit < 1:
+            raise UsageError(f"a limit of {limit} tasks", "ask for at least one")
+        self._name, self._workspaces, self._limit = name, workspaces, limit
+        self._data, self._repos = data and Path(data), repos and Path(repos)
+        self._table = Table(Path(environments) if environments else None)
+        self._more = f" --environments {environments}" if environments else ""
+        self._checks = Checks(Path(cache_dir) if cache_dir else None)
+        self._grader = Grader(self.workspaces)
+        self._said: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def digest(self) -> str:
+        """Of every row and its environment, the evaluator, and, for the tasks in use, what their checks left out."""
+        parts: list[Any] = [self._name]
+        for instance in self.instances:
+            environment = self._table.find(instance)
+            parts.append([instance.to_row(), environment.digest_parts if environment else ""])
+        for split in SPLITS:
+            parts += [[task.id, task.meta["left_out"]] for task in self._usable(split)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def instances(self) -> tuple[Instance, ...]:
+        """Every row of the data. Raises UsageError."""
+        if not self._data:
+            raise UsageError(f"{self._name} reads its tasks from a file of yours", f"--data FILE; {self.sources()[0]}")
+        return read_instances(self._data)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Those that were checked and behave. Raises UsageError, SuiteError when there is none."""
+        every, usable = self._of(split), self._usable(split)
+        command = (
+            f"apex suite check {self._name}/{split} --data {self._data} --repos {self._repos or 'DIR'}{self._more}"
+        )
+        if not usable:
+            raise SuiteError(
+                f"none of the {len(every)} tasks of {self._name}/{split} was checked and behaves here", command
+            )
+        left = len(every) - len(self._usable(split, None))
+        if left and split not in self._said and multiprocessing.parent_process() is None:
+            self._said.add(split)
+            told = f"{left} of {len(every)} tasks are left out, unchecked or not behaving here"
+            print(f"{self._name}/{split}: {told}: {command}", file=sys.stderr)
+        return usable
+
+    def candidates(self, split: str) -> Sequence[Task]:
+        """All tasks of a split, checked or not."""
+        return tuple(self._task(instance, None) for instance in self._of(split)[: self._limit])
+
+    def workspaces(self) -> WorkspaceProvider:
+        """The provider ``uv``, or what the user asked for instead."""
+        if self._workspaces is None:
+            raise SuiteError(f"{self._name} was made without a workspace provider", "pass workspaces=...")
+        return self._workspaces("uv")
+
+    def grade(self, task: Task, workspace: Workspace) -> Verdict:
+        """Judge what was changed in a workspace, as a patch against the base."""
+        if not isinstance(workspace, Diffs):
+            return Verdict(False, EVALUATOR, infrastructure_error="the workspace cannot say what was changed")
+        return self.grade_patch(task, workspace.diff())
+
+    def gold(self, task: Task) -> str:
+        """The patch of those who solved it."""
+        return self._instance(task).patch
+
+    def grade_patch(self, task: Task, patch: str) -> Verdict:
+        """Success when all of FAIL_TO_PASS pass and all of PASS_TO_PASS that hold on gold here.
+
+        A task that was not checked yet is checked first. ``visible_passed`` is PASS_TO_PASS.
+        """
+        instance = self._instance(task)
+        environment = self._table.find(instance)
+        evaluator = environment.evaluator if environment else EVALUATOR
+        checked = self.check(task)
+        if not checked.behaves:
+            why = checked.infrastructure_error or f"the task does not behave here: {checked.why}"
+            return Verdict(False, evaluator, infrastructure_error=why)
+        try:
+            grade = self._grade(instance, patch)
+        except MissingExtraError:
+            raise
+        except (ApexError, OSError) as error:
+            return Verdict(False, evaluator, infrastructure_error=f"{type(error).__name__}: {error}")
+        left_out = frozenset(checked.left_out)
+        broken = [name for name in grade.broken if name not in left_out]
+        counted = sum(name not in left_out for name in instance.PASS_TO_PASS)
+        detail = (
+            f"FAIL_TO_PASS {len(instance.FAIL_TO_PASS) - len(grade.failed)}/{len(instance.FAIL_TO_PASS)}, "
+            f"PASS_TO_PASS {counted - len(broken)}/{counted}"
+        )
+        detail += f" ({len(left_out)} left out)" if left_out else ""
+        detail += f"; {grade.detail}" if grade.detail else ""
+        if disputed := [name for name in grade.disputed if name not in left_out]:
+            return Verdict(False, evaluator, False, detail, f"log and channel disagree on {_some(disputed)}")
+        return Verdict(not grade.failed and not broken, evaluator, not broken, detail)
+
+    def check(self, task: Task, *, anew: bool = False) -> TaskCheck:
+        """Whether the gold patch passes and the empty one fails here; from the cache unless ``anew``."""
+        instance = self._instance(task)
+        environment = self._table.find(instance)
+        if environment is None:
+            why = f"no environment for {instance.repo} {instance.version}"
+            return TaskCheck(task.id, False, infrastructure_error=why)
+        key = key_of(instance, environment)
+        if not anew and (known := self._checks.find(key)) is not None:
+            return TaskCheck(task.id, known.behaves, known.why, known.left_out, seconds=known.seconds, cached=True)
+        started = time.perf_counter()
+        try:
+            record = self._checked(instance, started)
+        except MissingExtraError:
+            raise
+        except (ApexError, OSError) as error:
+            return TaskCheck(task.id, False, infrastructure_error=str(error), seconds=time.perf_counter() - started)
+        try:
+            self._checks.keep(key, record)
+        except OSError as error:
+            print(f"{self._name}: the check of {task.id} is not kept: {error}", file=sys.stderr)
+        return TaskCheck(task.id, record.behaves, record.why, record.left_out, seconds=record.seconds)
+
+    def swebench_row(self, task: Task) -> Mapping[str, Any]:
+        """The row that it came from."""
+        return self._instance(task).to_row()
+
+    def sources(self) -> Sequence[str]:
+        """What to download, and where to: one line each."""
+        lines = [
+            f"the file of the split test, as parquet or JSON lines: https://huggingface.co/datasets/{HUB[self._name]}"
+        ]
+        wanted = sorted({instance.repo for instance in self.instances}) if self._data else []
+        missing = [repo for repo in wanted if not self._repos or repositories.find(self._repos, repo) is None]
+        folder = self._repos or "DIR"
+        lines += [
+            f"git clone --bare https://github.com/{repo} {folder}/{repositories.names(repo)[0]}" for repo in missing
+        ]
+        return (
+            lines
+            if wanted
+            else [*lines, "its repositories: git clone --bare https://github.com/OWNER/NAME DIR/OWNER+NAME"]
+        )
+
+    def _of(self, split: str) -> tuple[Instance, ...]:
+        if split not in SPLITS:
+            raise UsageError(f"{self._name} has no split {split!r}", f"known: {', '.join(SPLITS)}")
+        found = tuple(instance for instance in self.instances if instance.split == split)
+        have = sorted({instance.split for instance in self.instances})
+        if not found:
+            raise UsageError(f"{self._data}: no task of the split {split!r}", f"its splits: {', '.join(have)}")
+        return found
+
+    def _usable(self, split: str, limit: int | None = -1) -> tuple[Task, ...]:
+        limit = self._limit if limit == -1 else limit
+        found: list[Task] = []
+        for instance in self.instances:
+            environment = self._table.find(instance)
+            if instance.split != split or environment is None:
+                continue
+            record = self._checks.find(key_of(instance, environment))
+            if record is not None and record.behaves:
+                found.append(self._task(instance, record))
+        return tuple(found[:limit])
+
+    def _instance(self, task: Task) -> Instance:
+        if task.suite != self._name:
+            raise UsageError(f"task {task.id} belongs to {task.suite}", "grade it with its own suite")
+        if task.id not in self._by_id:
+            raise UsageError(f"{self._data} has no task {task.id!r}", "is it of another file?")
+        return self._by_id[task.id]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Instance]:
+        return {instance.instance_id: instance for instance in self.instances}
+
+    def _task(self, instance: Instance, record: Record | None) -> Task:
+        environment = self._table.find(instance) or Environment(instance.repo)
+        return Task(
+            id=instance.instance_id,
+            suite=self._name,
+            split=instance.split,
+            issue=instance.problem_statement,
+            cluster=instance.repo,
+            family=instance.version,
+            repo=str(repositories.find(self._repos, instance.repo) or "") if self._repos else "",
+            base_commit=instance.base_commit,
+            run=environment.run_of(instance.version, test_files(instance, at_base=True), deciding=False),
+            meta={"version": instance.version, "left_out": list(record.left_out) if record else []},
+        )
+
+    def _grade(self, instance: Instance, patch: str) -> Grade:
+        environment = self._table.find(instance)
+        assert environment is not None  # its check said so
+        where = repositories.find(self._repos, instance.repo) if self._repos else None
+        if where is None:
+            name = repositories.names(instance.repo)[0]
+            raise SuiteError(
+                f"task {instance.instance_id}: no clone of {instance.repo} in {self._repos or 'no folder'}",
+                f"--repos DIR; git clone --bare https://github.com/{instance.repo} DIR/{name}",
+            )
+        return self._grader.grade(instance, environment, where, patch)
+
+    def _checked(self, instance: Instance, started: float) -> Record:
+        gold = self._grade(instance, instance.patch)
+        left_out = tuple(dict.fromkeys((*gold.broken, *(n for n in gold.disputed if n not in instance.FAIL_TO_PASS))))
+        why = ""
+        if gold.failed or (disputed := [n for n in gold.disputed if n in instance.FAIL_TO_PASS]):
+            why = f"with the gold patch these do not pass: {_some(gold.failed or tuple(disputed))}"
+            why += f" ({gold.detail})" if gold.detail else ""
+        elif not self._grade(instance, "").failed:
+            why = "all of FAIL_TO_PASS pass without a patch"
+        return Record(not why, why, left_out, round(time.perf_counter() - started, 2))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
