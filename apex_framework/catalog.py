@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -129,6 +130,14 @@ class Catalog:
                 f"report this to its author, or leave it out: -p no:{entry.owner.plugin}",
             )
         return made
+
+    def takes(self, kind: str, name: str, option: str) -> bool:
+        """Whether the factory of this name takes an option, as far as its signature tells. Raises UnknownNameError."""
+        try:
+            parameters = inspect.signature(self.entry(kind, name).factory).parameters.values()
+        except (TypeError, ValueError):  # some callables written in C have no signature
+            return True
+        return any(p.name == option or p.kind is p.VAR_KEYWORD for p in parameters)
 
     def _of(self, kind: str) -> dict[str, Entry]:
         try:

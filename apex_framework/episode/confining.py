@@ -16,6 +16,7 @@ from .arm import Arm
 AUTO: Final = "auto"
 PLAIN: Final = "plain"
 """The usual sandbox: resource limits, for code that its user would run anyway."""
+_STRONGER: Final = "install bubblewrap or use a kernel with Landlock"
 SETTINGS: Final = ("sandbox", "allow_weaker_sandbox", "sandbox_demand")
 """Keys of a run's settings that this module reads and writes, where they are not the usual ones."""
 OWN_WORDS: Final = frozenset({"repair", "scripted"})
@@ -103,9 +104,12 @@ def choose(catalog: Catalog, name: str, demand: Demand, *, allow_weaker: bool = 
     if best is None:
         raise SandboxError(f"no sandbox can be used: {'; '.join(told) or 'none is registered'}")
     if best.weaker and not allow_weaker:
+        weak = demand.level <= Level.RLIMITS
+        holds = "the memory and processor time" if weak else "files, network and processes"
+        better = f"leave --sandbox out, or take --sandbox {PLAIN}" if weak else _STRONGER
         raise SandboxError(
-            f"{demand.reason} needs a sandbox that holds files, network and processes ({demand.level.name}); {best}",
-            "install bubblewrap or use a kernel with Landlock; or accept it: --allow-weaker-sandbox",
+            f"{demand.reason} needs a sandbox that holds {holds} ({demand.level.name}); {best}",
+            f"{better}; or accept it: --allow-weaker-sandbox",
         )
     return best
 

@@ -230,13 +230,15 @@ class Episode:
         )
 
     def _services(self, guard: EpisodeGuard, clock: Clock, effects: Effects) -> tuple[Services, list[ToolServer]]:
-        arm, make = self.arm, self.shop.catalog.make
+        arm, catalog = self.arm, self.shop.catalog
+        make = catalog.make
         cluster = issue_cluster(self.task.issue)
         policies = [make("policy", name) for name in arm.policies]
         interceptors = [make("interceptor", name) for name in arm.interceptors]
         named = self._backends()
         backends = {role: named[name] for role, name in arm.backends.items()}
-        servers = {name: make("tool", name, effects=effects) for name in arm.tools}
+        given = {name: {"effects": effects} if catalog.takes("tool", name, "effects") else {} for name in arm.tools}
+        servers = {name: make("tool", name, **options) for name, options in given.items()}
         llm = LLMService(
             backends,
             guard,

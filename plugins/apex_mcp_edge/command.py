@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 _TOOLS = click.argument("tools", metavar="fs|git|test ...", nargs=-1, required=True)
 _ROOT = click.option("--root", metavar="DIR", help="The folder that may be read and changed. There is no default.")
 _READ_ONLY = click.option("--read-only", is_flag=True, help="Only the tools that change nothing.")
+_WORKSPACE = click.option(
+    "--workspace", metavar="NAME", help="Where tests run, on a copy (local for unittest, checkout for other runners)."
+)
+_RUNNER = click.option("--runner", default="unittest", metavar="NAME", help="How tests are run (unittest).")
 
 
 @click.group()
@@ -40,8 +45,8 @@ def mcp() -> None:
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="An origin that browsers may call from.")
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="A rule that may deny calls.")
 @click.option("--scope", "scopes", multiple=True, metavar="NAME", help="A scope that calls hold.")
-@click.option("--workspace", default="local", metavar="NAME", help="Where tests run, on a copy (local).")
-@click.option("--runner", default="unittest", metavar="NAME", help="How tests are run (unittest).")
+@_WORKSPACE
+@_RUNNER
 @click.pass_obj
 def serve(context: Any, /, tools: tuple[str, ...], root: str | None, http: str | None, **options: Any) -> None:
     """Serve tools over one folder, on stdin and stdout, or over HTTP.
@@ -54,8 +59,7 @@ def serve(context: Any, /, tools: tuple[str, ...], root: str | None, http: str |
         options["read_only"],
         options["policies"],
         options["scopes"],
-        options["workspace"],
-        options["runner"],
+        *_tests(options),
     )
     if http is None and (options["token_file"] or options["origins"] or options["allow_remote"]):
         raise UsageError("--token-file, --origin and --allow-remote belong to --http")
@@ -81,6 +85,8 @@ def serve(context: Any, /, tools: tuple[str, ...], root: str | None, http: str |
 )
 @click.option("--name", help="Name of the server there (apex-fs, ...).")
 @click.option("--force", is_flag=True, help="Replace another server of the same name.")
+@_WORKSPACE
+@_RUNNER
 @click.pass_obj
 def install(context: Any, /, tools: tuple[str, ...], root: str | None, client: str, **options: Any) -> None:
     """Write our servers into a host's configuration; everything else in the file stays."""
@@ -90,8 +96,14 @@ def install(context: Any, /, tools: tuple[str, ...], root: str | None, client: s
         known.entry("tool", tool)
     if options["name"] and len(tools) > 1:
         raise UsageError("--name fits one server, not several")
+    workspace, runner = _tests(options)
+    known.entry("workspace", workspace)
+    chosen = () if runner == "unittest" and workspace == "local" else ("--workspace", workspace, "--runner", runner)
     servers = {
-        options["name"] or f"apex-{tool}": hosts.entry(tool, folder, read_only=options["read_only"]) for tool in tools
+        options["name"] or f"apex-{tool}": hosts.entry(
+            tool, folder, *(chosen if tool == "test" else ()), read_only=options["read_only"]
+        )
+        for tool in tools
     }
     path, key = hosts.place(client)
     hosts.replace(path, hosts.merged(path, key, servers, force=options["force"]))
@@ -114,6 +126,12 @@ def tools_of(context: Any, /, file: Path) -> None:
     lines = [f"{row['tool']}  (scope {', '.join(row['scopes'])})" for row in rows]
     lines += [f"{name}: pin {pin}" for name, pin in pins.items()]
     context.emit({"tools": rows, "pins": pins}, "\n".join(lines) or "no tools")
+
+
+def _tests(options: Mapping[str, Any]) -> tuple[str, str]:
+    """Workspace provider and runner; ``local`` knows unittest alone."""
+    runner = options["runner"]
+    return options["workspace"] or ("local" if runner == "unittest" else "checkout"), runner
 
 
 def _served(context: Any, offer: Offer) -> Served:

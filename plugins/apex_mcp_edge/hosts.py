@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from apex_framework.errors import ConfigError, EnvironmentProblem
+from apex_framework.errors import ConfigError, EnvironmentProblem, UsageError
 
 CLIENTS: Final = ("claude", "cursor", "vscode")
 
 
 def place(client: str) -> tuple[Path, str]:
-    """File of a host, and the key that servers stand under. Anything but a known name is a path."""
+    """File of a host, and the key that servers stand under.
+
+    Anything else is a file, and looks like one: raises UsageError for a bare word, which is more often a misspelt host.
+    """
     if client == "claude":
         if sys.platform == "darwin":
             return Path.home() / "Library/Application Support/Claude/claude_desktop_config.json", "mcpServers"
@@ -26,13 +29,18 @@ def place(client: str) -> tuple[Path, str]:
         return Path.home() / ".cursor/mcp.json", "mcpServers"
     if client == "vscode":
         return Path(".vscode/mcp.json"), "servers"
+    if "/" not in client and os.sep not in client and not client.endswith(".json"):
+        raise UsageError(
+            f"--client {client}: neither a known host nor a file",
+            f"known: {', '.join(CLIENTS)}; a file ends in .json, or has a folder before its name: ./{client}",
+        )
     return Path(client), "mcpServers"
 
 
-def entry(tool: str, root: Path, *, read_only: bool = False) -> dict[str, Any]:
-    """How a host starts one of our servers over stdio."""
+def entry(tool: str, root: Path, *options: str, read_only: bool = False) -> dict[str, Any]:
+    """How a host starts one of our servers over stdio; ``options`` are more of ``apex mcp serve``."""
     arguments = ["-m", "apex_framework", "mcp", "serve", tool, "--root", str(root)]
-    return {"command": sys.executable, "args": [*arguments, *(["--read-only"] if read_only else [])]}
+    return {"command": sys.executable, "args": [*arguments, *options, *(["--read-only"] if read_only else [])]}
 
 
 def merged(path: Path, key: str, servers: Mapping[str, Mapping[str, Any]], *, force: bool) -> str:

@@ -43,7 +43,8 @@ def checked_root(root: str | None) -> Path:
         raise UsageError("no folder is given", "--root DIR says which folder may be read and changed")
     path = Path(os.path.realpath(root))
     if not path.is_dir():
-        raise UsageError(f"--root {root}: no such folder")
+        said = "not a folder" if path.exists() else "no such folder"
+        raise UsageError(f"--root {root}: {said}", "name the folder of a project that is there")
     if path == Path(path.anchor):
         raise UsageError(f"--root {root}: the whole machine is not offered", "name a folder below it")
     return path
@@ -81,7 +82,10 @@ def token_of(file: Path | None) -> str:
         facts = file.stat()
         token = file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentProblem(f"--token-file {file} cannot be read: {error}") from error
+        raise EnvironmentProblem(
+            f"--token-file {file} cannot be read: {getattr(error, 'strerror', None) or 'not ASCII text'}",
+            "write a token into it, or leave --token-file out: one is made and shown",
+        ) from error
     if stat.S_IMODE(facts.st_mode) & 0o077:
         raise EnvironmentProblem(f"--token-file {file} can be read by others", f"chmod 600 {file}")
     if len(token) < LEAST_TOKEN or not token.isprintable() or " " in token:

@@ -34,6 +34,10 @@ STARTS: Final = 3
 WINDOW_S: Final = 60.0
 PAGES: Final = 20
 """Pages of a list of tools that are read."""
+_REMEDY: Final = {
+    "command": "start its command by hand: it has to speak MCP on stdin and stdout",
+    "url": "see that its url answers, and that headers hold what it wants",
+}
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +79,8 @@ class Link:
             raise EnvironmentProblem(f"{name}: no list of tools within {self.server.start_s:g} s") from None
         except Exception as error:
             await self.close()
-            raise EnvironmentProblem(f"{name} cannot be used: {self._why(error)}") from error
+            remedy = _REMEDY["url" if self.server.url else "command"]
+            raise EnvironmentProblem(f"{name} cannot be used: {self._why(error)}", remedy) from error
         self._hashes = {tool.name: hash_of(tool) for tool in self.tools}
         self.pin = pin_of(self.tools)
         if self.server.pin and self.server.pin != self.pin:

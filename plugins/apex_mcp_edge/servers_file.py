@@ -62,7 +62,9 @@ def read_servers(path: Path) -> tuple[OutsideServer, ...]:
             raise ConfigError(f"mcp_servers: everybody can write to {path}", f"chmod o-w {path}")
         whole = json.loads(text, object_pairs_hook=once)
     except OSError as error:
-        raise ConfigError(f"mcp_servers: {path} cannot be read: {error.strerror or error}") from error
+        raise ConfigError(
+            f"mcp_servers: {path} cannot be read: {error.strerror or error}", "name an mcpServers file that is there"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"mcp_servers: {path} is not plain JSON: {error}") from error
     servers = whole.get("mcpServers") if isinstance(whole, dict) else None

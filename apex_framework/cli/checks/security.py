@@ -31,16 +31,16 @@ def sandboxes(catalog: Catalog, name: str) -> Iterator[Finding]:
     except ApexError as error:
         yield Finding(what, Grade.OK, f"not here: {error.cause}", error.remedy)
         return
-    held, out = status.held, ""
-    if not held and status.level > Level.NONE:
-        attempts = tried(sandbox)
-        held = tuple(a.name for a in attempts if not a.out)
-        names = [a.name for a in attempts if a.out]
-        out = f"; lets out: {_some(names)}" if names else ""
-    shown = f"{status.level.name}, stops {len(held)} of {in_all()} attempts{out}"
+    attempts = tried(sandbox) if status.level > Level.NONE else ()
+    names = [a.name for a in attempts if a.out]
+    out = f"; lets out: {_some(names)}" if names else ""
+    shown = f"{status.level.name}, stops {len(attempts) - len(names)} of {in_all()} attempts{out}"
     if status.lacks:
         shown += f"; lacks: {_some(status.lacks)}"
-    yield Finding(what, Grade.WARN if status.level is Level.NONE else Grade.OK, shown)
+    if names and status.level > Level.RLIMITS:
+        yield Finding(what, Grade.WARN, shown, "the level is what its plugin says of itself: do not rely on it")
+    else:
+        yield Finding(what, Grade.WARN if status.level is Level.NONE else Grade.OK, shown)
 
 
 def in_force(catalog: Catalog, asked: str = AUTO, *, allow_weaker: bool = False) -> Iterator[Finding]:

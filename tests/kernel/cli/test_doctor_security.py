@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apex_framework.cli.boundary import run
-from apex_framework.cli.checks.security import started_code
-from apex_framework.interfaces import Finding, Grade
+from apex_framework.cli.checks.security import sandboxes, started_code
+from apex_framework.hookspecs import ApexSpec, hookimpl
+from apex_framework.interfaces import Confinement, Finding, Grade, Level, SandboxStatus
+from apex_framework.plugins import load_plugins
 
 
 @pytest.mark.slow
@@ -27,6 +31,38 @@ def test_every_sandbox_is_tried_and_what_runs_get_is_said(
     strong = any("NAMESPACES" in row["found"] or "LANDLOCK" in row["found"] for row in rows.values())
     assert ("confined by default" in verdict["found"]) == strong
     assert ("refused" in verdict["found"]) == (not strong)
+
+
+class Boaster:
+    """A sandbox that is the plain one and says of itself that it holds everything."""
+
+    name = "boaster"
+
+    def __init__(self, **_: Any) -> None:
+        self._plain = load_plugins().catalog.make("sandbox", "plain")
+
+    def probe(self) -> SandboxStatus:
+        return SandboxStatus(Level.NAMESPACES, (), ("everything",))
+
+    def wrap(self, argv: Sequence[str], limits: Confinement) -> list[str]:
+        wrapped: list[str] = self._plain.wrap(argv, limits)
+        return wrapped
+
+    def enter(self, limits: Confinement) -> None:
+        self._plain.enter(limits)
+
+
+class Boasting(ApexSpec):
+    @hookimpl
+    def apex_sandboxes(self, add: Any) -> None:
+        add("boaster", Boaster)
+
+
+@pytest.mark.slow
+def test_what_a_sandbox_says_of_itself_is_not_believed() -> None:
+    (finding,) = sandboxes(load_plugins(plugins=[Boasting()]).catalog, "boaster")
+    assert finding.grade is Grade.WARN and "read_canary" in finding.found
+    assert finding.remedy.endswith("do not rely on it")
 
 
 def test_it_does_not_go_with_a_backend(capsys: pytest.CaptureFixture[str]) -> None:

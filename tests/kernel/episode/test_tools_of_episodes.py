@@ -13,7 +13,7 @@ from stage import Stage, plain
 from apex_framework.config import load_settings
 from apex_framework.errors import ConfigError
 from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import EpisodeResult, Intercepted, Point, ToolResult
+from apex_framework.interfaces import EpisodeResult, Intercepted, Point, ToolCall, ToolResult, ToolSpec
 from apex_framework.services.tools import SealedServer
 
 
@@ -82,6 +82,32 @@ def test_a_plugin_that_calls_a_server_is_refused_and_in_the_record() -> None:
     assert {answer.error for answer in PastTheDoor.answers} == {"E_DIRECT"}
     (blocked,) = [row for row in result.events if row["event"] == "DirectCallBlocked"]
     assert (blocked["agent_id"], blocked["tool"]) == (result.ops[0]["agent_id"], result.ops[0]["tool"])
+    assert decisions(result)["ok"] > 3
+
+
+class Dice:
+    """A tool server whose factory takes no option at all."""
+
+    tools = (ToolSpec("dice.roll", "Rolls.", {"type": "object"}),)
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        return ToolResult(True, {"rolled": 4})
+
+    async def close(self) -> None: ...
+
+
+class Gambler(ApexSpec):
+    @hookimpl
+    def apex_tools(self, add: Any) -> None:
+        add("dice", Dice)
+
+
+def test_a_server_whose_factory_takes_no_effects_is_made_without_them() -> None:
+    stage = Stage(gambler=Gambler())
+    try:
+        result = stage.play("clamp", 1, tools=("fs", "test", "dice"), controller="static:star")
+    finally:
+        stage.close()
     assert decisions(result)["ok"] > 3
 
 

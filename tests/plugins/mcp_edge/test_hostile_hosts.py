@@ -270,8 +270,8 @@ def test_a_guard_that_does_not_look_at_the_origin_would_be_noticed() -> None:
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        async def receive() -> None:
-            return None
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request"}
 
         guard = kind(app, hosts=frozenset({"h:1"}), origins=frozenset({"http://h:1"}), token=TOKEN)
         headers = [(b"host", b"h:1"), (b"origin", b"http://evil"), (b"authorization", f"Bearer {TOKEN}".encode())]

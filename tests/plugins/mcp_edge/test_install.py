@@ -66,3 +66,35 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     link.symlink_to(real)
     assert install("fs", "--root", tmp_path, "--client", link) == 0
     assert link.is_symlink() and "apex-fs" in real.read_text()
+
+
+@pytest.mark.parametrize("client", ["claud", "cursorr", "host"])
+def test_a_misspelt_host_is_no_file(
+    tmp_path: Path, client: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert install("fs", "--root", tmp_path, "--client", client) == 2
+    assert not list(tmp_path.iterdir())
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and "claude, cursor, vscode" in said[1]
+    assert install("fs", "--root", tmp_path, "--client", f"./{client}") == 0
+    assert [p.name for p in tmp_path.iterdir()] == [client]
+
+
+def test_a_runner_is_written_for_the_tests_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "host.json"
+    assert install("fs", "test", "--root", tmp_path, "--client", file, "--runner", "pytest") == 0
+    servers = json.loads(file.read_text())["mcpServers"]
+    assert servers["apex-test"]["args"][-4:] == ["--workspace", "checkout", "--runner", "pytest"]
+    assert servers["apex-fs"]["args"][-2:] == ["--root", str(tmp_path)]
+    before = file.read_text()
+    assert install("test", "--root", tmp_path, "--client", file, "--workspace", "nowhere") == 2
+    assert file.read_text() == before and "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("root", ["missing", "file.py"])
+def test_a_root_that_is_none_is_two_lines(tmp_path: Path, root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file.py").write_text("")
+    assert install("fs", "--root", tmp_path / root, "--client", tmp_path / "host.json") == 2
+    assert not (tmp_path / "host.json").exists()
+    assert len(capsys.readouterr().err.splitlines()) == 2

@@ -78,7 +78,27 @@ STEERING: dict[str, dict[str, str | bytes]] = {
     "byte code in the place of the test": {BYTECODE: FORGED, "tests/test_hidden.pyc": FORGED},
     "a file in the place of the folder": {"tests": "nothing"},
 }  # fmt: skip
-QUICK = ("conftest.py replaces the function under test",)
+
+
+def together(attempts: dict[str, dict[str, str | bytes]]) -> list[dict[str, str | bytes]]:
+    """The attempts in as few workspaces as they fit into: no path twice with other contents, none below a file.
+
+    The guard judges paths one by one, so what it lets through by itself it lets through in company, too.
+    """
+    laid: list[dict[str, str | bytes]] = []
+    for files in attempts.values():
+        for group in laid:
+            if all(group.get(path, content) == content for path, content in files.items()) and not any(
+                one.startswith(f"{other}/") or other.startswith(f"{one}/") for one in files for other in group
+            ):
+                group.update(files)
+                break
+        else:
+            laid.append(dict(files))
+    return laid
+
+
+TOGETHER = together(STEERING)
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +132,14 @@ def judge(
         workspace.dispose()
 
 
+def test_every_attempt_is_made() -> None:
+    made = [item for written in TOGETHER for item in written.items()]
+    assert all(item in made for files in STEERING.values() for item in files.items())
+
+
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize(
-    "written", [pytest.param(w, id=n, marks=[] if n in QUICK else [pytest.mark.slow]) for n, w in STEERING.items()]
+    "written", [pytest.param(w, id=str(n), marks=[pytest.mark.slow] if n else []) for n, w in enumerate(TOGETHER)]
 )
 def test_what_was_written_beside_it_does_not_make_a_failing_test_pass(
     provider: CheckoutWorkspaces, runner: str, written: dict[str, str | bytes]
