@@ -77,8 +77,8 @@ class _Server:
 
 
 async def _look(context: Context, limits: MemoryLimits, server: _Server | None, *, once: bool) -> Pressure:
-    care = MemoryCare(limits)
-    while True:
+    care, task = MemoryCare(limits), asyncio.current_task()
+    while task is None or not task.cancelling():  # a refused connection can swallow a cancellation that comes with it
         now = memory_now()
         if now is None:
             raise EnvironmentProblem("this system does not tell how much memory is free")
@@ -95,6 +95,7 @@ async def _look(context: Context, limits: MemoryLimits, server: _Server | None, 
         if once:
             return step.pressure
         await asyncio.sleep(limits.interval_s)
+    raise asyncio.CancelledError
 
 
 async def _holders(server: _Server | None, *, once: bool) -> tuple[list[Holder], str]:
