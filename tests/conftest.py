@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -21,3 +22,9 @@ def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
         for function in detector.functions.values():
             function.can_block_in("apex_framework/ports.py", {"run"})
         yield
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: the collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()

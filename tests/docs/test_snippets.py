@@ -18,7 +18,18 @@ from apex_framework.config import load_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-EXTRAS = {"a2a", "aiohttp", "google", "grpc", "mcp", "ollama", "opentelemetry", "pandas", "prometheus_client"}
+EXTRAS = {
+    "a2a",
+    "aiohttp",
+    "google",
+    "grpc",
+    "mcp",
+    "ollama",
+    "opentelemetry",
+    "pandas",
+    "prometheus_client",
+    "uvicorn",
+}
 """What the environment with all extras has and others may lack."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -32,6 +33,7 @@ def tracked() -> list[Path]:
 TEXT = {".py", ".md", ".toml", ".ini", ".yml", ".yaml", ".json", ".txt", ".sh", ".cfg"}
 
 
+@functools.cache
 def lines() -> list[tuple[str, int, str]]:
     found = []
     for file in tracked():
