@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Callable
@@ -13,7 +14,10 @@ GRACE_S = 30
 
 
 class Interruption:
-    """While active, the first signal sets ``signal`` and later ones raise KeyboardInterrupt in the main thread."""
+    """While active, the first signal sets ``signal`` and later ones raise KeyboardInterrupt in the main thread.
+
+    ``on_first`` is called at the first one, in a thread of its own.
+    """
 
     def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
         self.signal = 0
@@ -42,4 +46,5 @@ class Interruption:
         if number != signal.SIGALRM:
             self.signal = number
             signal.alarm(GRACE_S)
-            self._on_first()
+            # In a thread, without a lock on the way: the main thread may be in the middle of writing what this writes.
+            _thread.start_new_thread(self._on_first, ())
