@@ -36,7 +36,7 @@ MakePlan = Callable[..., Plan]
 CATALOG = load_plugins().catalog
 
 
-def go_on(path: Path, plan: Plan, work: Callable[..., object], **raised: int) -> RunOutcome:
+def go_on(path: Path, plan: Plan, work: Callable[..., object], *, workers: int = 2, **raised: int) -> RunOutcome:
     """Begin a run, or go on with it."""
     folder = RunFolder.reopen(path) if (path / "run.json").exists() else RunFolder.create(path, plan)
     with folder:
@@ -44,7 +44,7 @@ def go_on(path: Path, plan: Plan, work: Callable[..., object], **raised: int) ->
             folder.note_raised(**raised)
         allowance = allowance_of(folder, CATALOG)
         allowance.check()
-        runner = Runner(folder, LocalExecutor(), work, workers=2, allowance=allowance)  # type: ignore[arg-type]  # any work
+        runner = Runner(folder, LocalExecutor(), work, workers=workers, allowance=allowance)  # type: ignore[arg-type]  # any work
         return runner.run()
 
 
@@ -122,7 +122,8 @@ def test_a_store_that_breaks_stops_the_run_and_what_is_finished_stays(
 ) -> None:
     path = tmp_path / "r"
     with pytest.raises(BudgetStoreError) as caught:
-        go_on(path, with_budgets(make_plan, run=10**6), fake_episodes.breaking_the_store)
+        # one worker: a second one that closes the store at this moment would write its pages over the damage
+        go_on(path, with_budgets(make_plan, run=10**6), fake_episodes.breaking_the_store, workers=1)
     assert caught.value.exit_status == 3 and caught.value.reason == "store_damaged"
     assert rows(path / "episodes.jsonl") and not (path / "DONE").exists()
     for file in path.glob("budget*"):
