@@ -99,13 +99,14 @@ def settings_from(config_file: Path | None, defaults: Mapping[str, Any] | None =
     """
     from ..config import load_settings
 
+    assignments: dict[str, str] = {}
     for assignment in flags.pop("assignments", ()):
         name, equals, value = assignment.partition("=")
         if not equals:
             raise ConfigError(f"--set {assignment}: no '='", "--set NAME=VALUE, see: apex config show")
-        flags[name.strip()] = value.strip()
+        assignments[name.strip()] = value.strip()
     places = {name: str(path.absolute()) for name in ("data", "repos") if (path := flags.pop(name, None)) is not None}
-    found = load_settings(flags, config=config_file)
+    found = load_settings(flags, assignments=assignments, config=config_file)
     own = {name: value for name, value in (defaults or {}).items() if found.origins[name] == "default"}
     settings = found.settings.model_copy(update=own)
     if places:

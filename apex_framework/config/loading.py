@@ -54,11 +54,12 @@ class _Source:
 def load_settings(
     flags: Mapping[str, Any] | None = None,
     *,
+    assignments: Mapping[str, str] | None = None,
     config: Path | None = None,
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Settings from a file, the environment and flags; the later wins. Flags that are None or empty tuples are unset.
+    """Settings from a file, the environment, flags and ``--set``; the later wins. Flags that are None or () are unset.
 
     The file is ``config`` (TOML or YAML), else ``apex.toml`` in ``directory`` (the current one), else the table
     ``[tool.apex]`` of its ``pyproject.toml``. A table (of backends) adds to the table below it, a text replaces it.
@@ -68,6 +69,7 @@ def load_settings(
         _from_file(config, directory or Path.cwd()),
         _from_environment(os.environ if environ is None else environ),
         _from_flags(flags or {}),
+        _layer({k: (f"--set {k}", v) for k, v in (assignments or {}).items()}),
     ]
     if not any(_names_all(layer.values.get("backend")) for layer in layers):
         layers.insert(0, _from_backend_variables(os.environ if environ is None else environ))

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from apex_framework.errors import BackendError
+from apex_framework.errors import ModelError
 from apex_framework.interfaces import LLMCapabilities, LLMRequest, LLMResult, LLMStatus
 from apex_framework.ports import SystemFiles
 
@@ -56,7 +56,7 @@ def has_secret(text: str, environment: Mapping[str, str] | None = None) -> bool:
 
 
 class Cassette:
-    """One file in memory. Raises BackendError when it cannot be read, is no cassette, or is of another version."""
+    """One file in memory. Raises ModelError when it cannot be read, is no cassette, or is of another version."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -70,13 +70,15 @@ class Cassette:
             self._load()
 
     def start(self, capabilities: LLMCapabilities) -> None:
-        """Write down the model. Raises BackendError when the cassette is another model's."""
+        """Write down the model. Raises ModelError when the cassette is another model's."""
         if self.header is None:
             self.header = capabilities
             header = {"model_id": capabilities.model_id, "context_tokens": capabilities.context_tokens}
             self._keep({"cassette": VERSION, **header, "is_llm": capabilities.is_llm})
         elif self.header.model_id != capabilities.model_id:
-            raise BackendError(f"{self.path} holds {self.header.model_id!r}, not {capabilities.model_id!r}")
+            raise ModelError(
+                f"{self.path} holds {self.header.model_id!r}, not {capabilities.model_id!r}", "name a new file"
+            )
 
     def add_call(self, key: str, result: LLMResult) -> None:
         """Keep an answer; written at the next ``flush``."""
@@ -115,19 +117,19 @@ class Cassette:
         try:
             data = self.path.read_bytes()
         except OSError as error:
-            raise BackendError(f"{self.path}: {error.strerror}", "name a cassette's file") from error
+            raise ModelError(f"{self.path}: {error.strerror}", "name a cassette's file") from error
         for number, line in enumerate(data.splitlines(), 1):
             try:
                 self._take(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 _log.warning("%s, line %d: skipped", self.path, number)
         if data and self.header is None:
-            raise BackendError(f"{self.path} is no cassette", "name a file that the backend replay recorded")
+            raise ModelError(f"{self.path} is no cassette", "name a file that the backend replay recorded")
 
     def _take(self, line: dict[str, Any]) -> None:
         if "cassette" in line:
             if line["cassette"] != VERSION:
-                raise BackendError(f"{self.path} is a cassette of version {line['cassette']}", "record it anew")
+                raise ModelError(f"{self.path} is a cassette of version {line['cassette']}", "record it anew")
             self.header = LLMCapabilities(line["model_id"], line["context_tokens"], True, line["is_llm"])
         elif "call" in line:
             result = line["result"]

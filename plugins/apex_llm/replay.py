@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from apex_framework.errors import BackendError, ConfigError, Failure
+from apex_framework.errors import BackendError, ConfigError, Failure, ModelError
 from apex_framework.interfaces import Finding, Grade, LLMBackend, LLMCapabilities, LLMRequest, LLMResult, Needs
 
 from .cassette import Cassette, call_hash, has_secret, text_hash
@@ -23,7 +23,7 @@ class ReplayBackend:
     included. Without it a miss raises BackendError naming file and hash. Answers that hold something like a
     credential are passed on but not kept; prompts are never kept. One that records takes as long as ``inner`` takes;
     one that replays is deterministic and declares the recorded latency. Raises ConfigError without a path and
-    BackendError for a cassette that is missing, unreadable or another model's.
+    ModelError for a cassette that is missing, unreadable or another model's.
     """
 
     def __init__(self, path: str | Path = "", *, inner: LLMBackend | None = None) -> None:
@@ -35,7 +35,7 @@ class ReplayBackend:
             self._capabilities = inner.capabilities
             self._cassette.start(inner.capabilities)
         elif self._cassette.header is None:
-            raise BackendError(f"no cassette at {path}", "record one by giving the option inner")
+            raise ModelError(f"no cassette at {path}", "record one by giving the option inner")
         else:
             self._capabilities = self._cassette.header
 

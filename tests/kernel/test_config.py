@@ -262,3 +262,10 @@ def test_a_file_that_lies_in_the_folder_cannot_give_code_more_rights(tmp_path: P
     with pytest.raises(ConfigError, match=rf"{file}:2: .*may not say"):
         load_settings(directory=tmp_path, environ={})
     assert load_settings(config=file, directory=tmp_path, environ={}).settings.budget == 9_000
+
+
+def test_an_assignment_is_named_as_it_was_typed_and_wins_over_flags() -> None:
+    with pytest.raises(ConfigError, match=r"^--set limit: unknown setting 'limit'"):
+        load_settings(assignments={"limit": "1"}, environ={})
+    found = load_settings({"budget": 5_000}, assignments={"budget": "6000"}, environ={})
+    assert (found.settings.budget, found.origins["budget"]) == (6_000, "--set budget")

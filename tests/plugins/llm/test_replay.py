@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from apex_framework import timeloop
-from apex_framework.errors import BackendError, ConfigError
+from apex_framework.errors import BackendError, ConfigError, ModelError
 from apex_framework.interfaces import LLMCapabilities, LLMRequest, LLMResult, LLMStatus
 from apex_framework.testing.scripted import ScriptedBackend, rule_of_four
 from apex_llm.cassette import call_hash, has_secret, text_hash
@@ -140,21 +140,21 @@ def test_a_torn_line_costs_only_itself(path, caplog):
 def test_what_is_no_cassette_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("dear diary\n")
-    with pytest.raises(BackendError, match="is no cassette"):
+    with pytest.raises(ModelError, match="is no cassette"):
         ReplayBackend(path, inner=ScriptedBackend())
     assert path.read_text() == "dear diary\n"
-    with pytest.raises(BackendError, match="no cassette at"):
+    with pytest.raises(ModelError, match="no cassette at"):
         ReplayBackend(tmp_path / "missing.jsonl")
     with pytest.raises(ConfigError, match="needs a cassette"):
         ReplayBackend()
     path.write_text(json.dumps({"cassette": 99}) + "\n")
-    with pytest.raises(BackendError, match="version 99"):
+    with pytest.raises(ModelError, match="version 99"):
         ReplayBackend(path)
 
 
 def test_another_models_cassette_is_refused(path):
     record(path, REQUEST)
-    with pytest.raises(BackendError, match="holds 'model-x', not 'model-y'"):
+    with pytest.raises(ModelError, match="holds 'model-x', not 'model-y'"):
         ReplayBackend(path, inner=ScriptedBackend(model_id="model-y"))
 
 
