@@ -110,10 +110,16 @@ def _role(tool: str) -> str:
 
 # --- what is in a file, or would be ----------------------------------------------------------------
 
+_SECOND_NAMES: Final = {
+    f"hard{n}.txt": tool
+    for n, tool in enumerate(("fs.write", "fs.patch", "fs.patch diff", "fs.delete", "fs.transaction"))
+}
+"""One for each tool, because attacks come in any order and one that succeeds replaces or removes its name."""
+
 
 def _files() -> Iterator[Attack]:
-    for tool in ("fs.write", "fs.patch", "fs.patch diff", "fs.delete", "fs.transaction"):
-        arguments = _TAKES_PATH[tool]("hard.txt")
+    for name, tool in _SECOND_NAMES.items():
+        arguments = _TAKES_PATH[tool](name)
         codes = ("E_SYMLINK", "E_TYPE", "E_PATCH", "ok")  # a new file in the name's place is no effect outside
         yield one(
             "A8",
@@ -198,10 +204,11 @@ def lay(root: Path, target: Target) -> None:
         (root / f"chain{n}").symlink_to(f"chain{n - 1}")
     (root / "loop").symlink_to("loop")
     os.mkfifo(root / "fifo")
-    try:
-        os.link(outside / "hard.txt", root / "hard.txt")
-    except OSError:  # another file system: then there is no such attack
-        (root / "hard.txt").write_text("canary\n", encoding="utf-8")
+    for name in _SECOND_NAMES:
+        try:
+            os.link(outside / "hard.txt", root / name)
+        except OSError:  # another file system: then there is no such attack
+            (root / name).write_text("canary\n", encoding="utf-8")
     with (root / "sparse.bin").open("wb") as file:
         file.truncate(2 * 2**20)
     (root / "lib" / "slow.txt").write_text("a" * 5000 + "!\n", encoding="utf-8")
