@@ -1,0 +1,57 @@
+"""A worker process, seen from inside: take a job, do it, send the result."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import FrameType
+
+from apex_framework import EpisodeJob, EpisodeResult, infrastructure_failure
+
+
+def main(descriptor: int, work: str) -> None:
+    """Serve the connection until the other end closes it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started the run decides what ends
+    signal.signal(signal.SIGTERM, _leave)
+    _end_with_parent()
+    connection = Connection(descriptor)
+    do: Callable[[EpisodeJob], EpisodeResult] | None = None
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            do = do or _load(work)
+            result = do(job)
+        except Exception as error:  # noqa: BLE001 - a worker's edge: whatever breaks, the job comes back as failed
+            result = infrastructure_failure(job, f"{type(error).__name__}: {error}")
+        try:
+            connection.send(result)
+        except OSError:
+            return
+
+
+def _load(work: str) -> Callable[[EpisodeJob], EpisodeResult]:
+    module, _, name = work.partition(":")
+    found: Callable[[EpisodeJob], EpisodeResult] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    logging.disable()  # what is cut off now tells of nothing but this
+    sys.exit(128 + number)  # an exception, so that workspaces and processes are cleaned up on the way out
+
+
+def _end_with_parent() -> None:
+    """Where the system can (Linux), an actor that is killed ends its worker at once."""
+    if sys.platform == "linux":
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
