@@ -30,7 +30,7 @@ def read_predictions(path: Path) -> tuple[Prediction, ...]:
     """JSON lines, or one JSON list. Raises UsageError: a missing field, a wrong type, two patches for one task."""
     seen: dict[str, str] = {}
     found: list[Prediction] = []
-    for where, row in _rows(path):
+    for where, row in json_rows(path):
         if not isinstance(row, dict):
             raise UsageError(f"{where}: {type(row).__name__} instead of an object", "one prediction per line")
         name, patch, model = (row.get(key) for key in ("instance_id", "model_patch", "model_name_or_path"))
@@ -65,7 +65,8 @@ def imported_verdicts(path: Path) -> dict[str, Verdict]:
     return found
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+def json_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Place and value of each line, or of each item where the file is one list. Raises UsageError."""
     text = _text(path)
     if text.lstrip().startswith("["):
         yield from ((f"{path}[{at}]", row) for at, row in enumerate(_json(str(path), text)))

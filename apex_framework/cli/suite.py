@@ -10,6 +10,7 @@ from ..errors import UnknownNameError
 from .context import Context
 from .suite_check import check
 from .suite_exchange import export, fetch, grade
+from .suite_import import import_verdicts
 from .suites import LIMIT, SUITE, candidates, open_suite, options_of, source_options, totals
 
 
@@ -67,5 +68,5 @@ def show(context: Context, /, task: str, name: str, files: bool, limit: int | No
     context.emit(value, "\n".join(parts))
 
 
-for _command in (check, export, fetch, grade):
+for _command in (check, export, fetch, grade, import_verdicts):
     suite.add_command(_command)
