@@ -38,6 +38,8 @@ class Confining:
     name: str
     status: SandboxStatus
     demand: Demand
+    tried: tuple[str, ...] = ()
+    """Attempts to get out that a run has made itself, all of them stopped; the status is what the sandbox says."""
 
     @property
     def weaker(self) -> bool:
@@ -52,6 +54,7 @@ class Confining:
             "demanded": self.demand.level.name,
             "for": self.demand.reason,
             "lacks": list(self.status.lacks),
+            **({"tried": list(self.tried)} if self.tried else {}),
         }
 
     def __str__(self) -> str:

@@ -6,14 +6,15 @@ Exit status 0 when all were stopped, else 5.
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import sys
 
 import click
 
 from ..cli.context import Context
 from ..errors import SandboxError
-from ..interfaces import Sandbox
-from ..testing.probes import Attempt, how_many, run_probes
+from ..interfaces import Level, Sandbox
+from ..testing.probes import HOLDING, LIMITING, Attempt, how_many, run_probes, run_some
 
 OUT = 5
 """Exit status when an attempt got out: a gate that is not passed."""
@@ -38,6 +39,21 @@ def tried(sandbox: Sandbox, *, entered: bool = False) -> tuple[Attempt, ...]:
     attempts = run_probes(sandbox, entered=entered)
     if not attempts:
         raise SandboxError(f"sandbox {sandbox.name} cannot confine anything here", "see: apex doctor --security")
+    return attempts
+
+
+def tried_briefly(sandbox: Sandbox, level: Level) -> tuple[Attempt, ...]:
+    """What came of the quickest of the attempts that a sandbox of this level stops; for a run, which has no seconds for all.
+
+    Raises SandboxError when nothing runs in it.
+    """
+    names = {Level.NONE: (), Level.RLIMITS: LIMITING}.get(level, HOLDING + LIMITING)
+    try:
+        attempts = run_some(sandbox, names) if names else ()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise SandboxError(f"sandbox {sandbox.name} cannot be tried: {error}", "see: apex doctor --security") from error
+    if names and not attempts:
+        raise SandboxError(f"sandbox {sandbox.name}: nothing runs in it here", "see: apex doctor --security")
     return attempts
 
 

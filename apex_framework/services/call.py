@@ -6,23 +6,24 @@ import asyncio
 import inspect
 import logging
 import math
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ..budget import Durations, Grant, Guard
-from ..errors import ApexError, BackendError, Failure
-from ..events import CallSettled, Event
+from ..budget import Grant, Guard
+from ..errors import BackendError, Failure
+from ..events import CallSettled
 from ..interfaces.budget import CallTags
 from ..interfaces.llm import LLMBackend, LLMRequest, LLMResult, LLMStatus, Streams
-from ..ports import Clock, rng
+from ..ports import rng
 from .advice import is_interrupt
 from .bounded import bounded
 from .breaker import NOT_ILL, Breaker
+from .desk import Desk, Handle
+from .outcomes import failed, late, stopped
 from .retrying import may_retry, pause_s, retry_after_s
-from .streaming import Reader, Sink, Stages
-from .tokenizers import GUESS, Counted, TokenizerPool
+from .streaming import Reader, Sink
+from .tokenizers import GUESS, Counted
 from .usage import Usage, usage
 
 _log = logging.getLogger(__name__)
@@ -37,51 +38,6 @@ WHOLE: Final = frozenset(
     }
 )
 """Failures after which nobody knows what was generated: all that was reserved is charged."""
-
-
-@dataclass(slots=True)
-class Handle:
-    """A call from its request on, as ``cancel`` finds it."""
-
-    stopped: bool = False
-    limit: asyncio.Timeout | None = None
-
-    def stop(self) -> None:
-        """End it now."""
-        self.stopped = True
-        if self.limit is not None and not self.limit.expired() and self.limit.when() is not None:
-            self.limit.reschedule(0.0)
-
-
-@dataclass(slots=True)
-class CallStats:
-    """Plain counters of a service."""
-
-    calls: int = 0
-    retries: int = 0
-    cut: int = 0
-    """Answers that we ended at max_tokens, because the model did not."""
-    disbelieved: int = 0
-    """Answers whose reported usage cannot be true."""
-    dropped: int = 0
-    """Answers that came after their call was cancelled."""
-    failures: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What every call of one service shares."""
-
-    guard: Guard
-    clock: Clock
-    pool: TokenizerPool
-    stats: CallStats
-    on_event: Callable[[Event], None]
-    deadline_s: float
-    stages: Stages
-    retries: int
-    free_messages: bool
-    durations: Durations | None
 
 
 @dataclass(slots=True)
@@ -318,27 +274,3 @@ class _Heartbeat:
     def stop(self) -> None:
         """No more renewals."""
         self._timer.cancel()
-
-
-def stopped() -> LLMResult:
-    """A call that was cancelled."""
-    return LLMResult("", 0, 0, LLMStatus.CANCELLED, "cancelled", failure=Failure.CANCELLED)
-
-
-def late(seconds: float | None) -> LLMResult:
-    """A call that did not end within so many seconds, or within a time limit of the backend's own."""
-    told = "the backend's own time limit" if seconds is None else f"no answer within {seconds:g} s"
-    return LLMResult("", 0, 0, LLMStatus.TIMEOUT, told, failure=Failure.TOTAL_TIMEOUT)
-
-
-def failed(error: BaseException) -> LLMResult:
-    """A failed call, for the agent that asked."""
-    known = isinstance(error, ApexError)
-    if known:
-        _log.info("model call failed: %s", error)
-    else:
-        _log.warning("model call failed: %s", error, exc_info=error)
-    kind = error.kind if isinstance(error, BackendError) else Failure.UNKNOWN
-    late = kind in (Failure.FIRST_TOKEN_TIMEOUT, Failure.IDLE_TIMEOUT, Failure.TOTAL_TIMEOUT)
-    status = LLMStatus.TIMEOUT if late else LLMStatus.ERROR
-    return LLMResult("", 0, 0, status, str(error) if known else f"{type(error).__name__}: {error}", failure=kind)

@@ -19,7 +19,9 @@ from .advice import chain, denial
 from .answered import unasked
 from .backends import sealed_backends
 from .breaker import Breakers
-from .call import Call, CallStats, Desk, Handle, failed, late, stopped
+from .call import Call
+from .desk import CallStats, Desk, Handle
+from .outcomes import failed, late, stopped
 from .streaming import Sink, Stages, Stream
 from .tokenizers import Counted, TokenizerPool
 from .warming import close_all, warmed

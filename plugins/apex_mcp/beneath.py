@@ -36,7 +36,14 @@ def _syscall() -> ctypes._NamedFuncPointer | None:
         return None
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
     return call
+
+
+@lru_cache(maxsize=8)
+def _how(flags: int) -> ctypes.Array[ctypes.c_char]:
+    how = _How(flags, 0, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)
+    return ctypes.create_string_buffer(bytes(how), ctypes.sizeof(how))
 
 
 def openat2(folder: int, path: bytes, flags: int) -> int:
@@ -44,9 +51,9 @@ def openat2(folder: int, path: bytes, flags: int) -> int:
     call = _syscall()
     if call is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    how = _How(flags, 0, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)
+    how = _how(flags)
     while True:
-        fd = call(ctypes.c_long(_OPENAT2), ctypes.c_int(folder), path, ctypes.byref(how), ctypes.c_size_t(24))
+        fd = call(_OPENAT2, folder, path, how, len(how))
         if fd >= 0:
             return int(fd)
         if (number := ctypes.get_errno()) != errno.EINTR:

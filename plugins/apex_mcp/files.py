@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from functools import cached_property
 
 from apex_framework.interfaces import RunsTests, Workspace
 
@@ -25,22 +25,26 @@ class Files:
     def __init__(
         self, workspace: Workspace, *, alone: bool = False, quota: Quota | None = None, kernel: bool | None = None
     ) -> None:
-        self._root: Path = workspace.root
+        self._workspace = workspace
         self._gate = Gate(workspace.root, kernel=kernel)
         self._quota = quota
         try:
             self._gate.lock(alone=alone)
-            tests = workspace.discover() if isinstance(workspace, RunsTests) else ()
         except BaseException:
             self._gate.__exit__()
             raise
-        self.test_files = frozenset(test.partition("::")[0] for test in tests)
 
     def __enter__(self) -> Files:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._gate.__exit__()
+
+    @cached_property
+    def test_files(self) -> frozenset[str]:
+        """Paths of the visible tests' files; found when first asked for, as that may take long."""
+        tests = self._workspace.discover() if isinstance(self._workspace, RunsTests) else ()
+        return frozenset(test.partition("::")[0] for test in tests)
 
     def done_reading(self) -> None:
         """Let others change files while this call goes on."""
@@ -98,7 +102,7 @@ class Files:
         if self._quota is None:
             self._gate.change(puts)
             return
-        workspace, growth = (str(self._root), *self._gate.identity), self._growth(puts)
+        workspace, growth = (str(self._workspace.root), *self._gate.identity), self._growth(puts)
         self._quota.admit(workspace, growth, lambda: Usage(*self._gate.usage()))
         self._gate.change(puts)
         self._quota.add(workspace, growth)

@@ -36,6 +36,8 @@ __all__ = [
 MOST_FILES = 5000
 MOST_FOLDERS = 20_000
 LOCK_S = 5.0
+_MORE = 65_536
+"""Bytes that are asked for at a time beyond the size that a file had when it was opened."""
 
 
 class Gate:
@@ -77,8 +79,10 @@ class Gate:
         with self._file(parts) as (fd, size):
             if size > MOST_BYTES:
                 raise Refused("E_SIZE", f"{parts[-1]} is larger than {MOST_BYTES:,} bytes")
-            with os.fdopen(fd, "rb", closefd=False) as file:
-                return file.read(MOST_BYTES)
+            data = os.read(fd, size + 1)
+            while len(data) < MOST_BYTES and (more := os.read(fd, _MORE)):
+                data += more  # it has grown since it was opened
+            return data[:MOST_BYTES]
 
     def read_at(self, parts: Parts, offset: int, length: int) -> tuple[bytes, int]:
         """``length`` bytes (at most ``MOST_BYTES``) from ``offset`` of a regular file of any size; and that size."""

@@ -31,7 +31,7 @@ def split(path: str) -> Parts:
         path.encode()
     except UnicodeEncodeError:
         raise Refused("E_ARG", "the path is not valid Unicode") from None
-    if any(ord(c) < 32 or ord(c) == 127 for c in path) or len(path) > 1024:
+    if len(path) > 1024 or not (path.isprintable() or not any(ord(c) < 32 or ord(c) == 127 for c in path)):
         raise Refused("E_ARG", "the path has control characters or is longer than 1,024")
     if path.startswith("/"):
         raise Refused("E_PATH", "only paths relative to the workspace")
@@ -66,7 +66,10 @@ def plain(name: str) -> str:
 
 def private(name: str) -> bool:
     """True for a component of history or of the framework's own files, also behind a backslash."""
-    return any(plain(p) in PRIVATE or _SHORT.fullmatch(plain(p)) is not None for p in name.split("\\"))
+    for part in map(plain, name.split("\\")):
+        if part in PRIVATE or ("~" in part and _SHORT.fullmatch(part) is not None):
+            return True
+    return False
 
 
 def check_readable(parts: Parts) -> None:

@@ -12,7 +12,7 @@ import click
 from apex_framework.errors import EnvironmentProblem, MissingExtraError, UsageError
 
 from . import hosts
-from .launch import Offer, address, checked_root, door, token_of
+from .launch import Offer, address, checked_root, door, tested, token_of
 
 if TYPE_CHECKING:
     from .serving import Served
@@ -59,7 +59,7 @@ def serve(context: Any, /, tools: tuple[str, ...], root: str | None, http: str |
         options["read_only"],
         options["policies"],
         options["scopes"],
-        *_tests(options),
+        *_tests(tools, options),
     )
     if http is None and (options["token_file"] or options["origins"] or options["allow_remote"]):
         raise UsageError("--token-file, --origin and --allow-remote belong to --http")
@@ -96,8 +96,10 @@ def install(context: Any, /, tools: tuple[str, ...], root: str | None, client: s
         known.entry("tool", tool)
     if options["name"] and len(tools) > 1:
         raise UsageError("--name fits one server, not several")
-    workspace, runner = _tests(options)
+    workspace, runner = _tests(tools, options)
     known.entry("workspace", workspace)
+    if "test" in tools:
+        tested(known.make, folder, workspace, runner).close()
     chosen = () if runner == "unittest" and workspace == "local" else ("--workspace", workspace, "--runner", runner)
     servers = {
         options["name"] or f"apex-{tool}": hosts.entry(
@@ -128,9 +130,11 @@ def tools_of(context: Any, /, file: Path) -> None:
     context.emit({"tools": rows, "pins": pins}, "\n".join(lines) or "no tools")
 
 
-def _tests(options: Mapping[str, Any]) -> tuple[str, str]:
-    """Workspace provider and runner; ``local`` knows unittest alone."""
+def _tests(tools: tuple[str, ...], options: Mapping[str, Any]) -> tuple[str, str]:
+    """Workspace provider and runner; ``local`` knows unittest alone. Raises UsageError where no tests are offered."""
     runner = options["runner"]
+    if "test" not in tools and (options["workspace"] or runner != "unittest"):
+        raise UsageError("--workspace and --runner belong to the tools test", "leave them out, or offer test as well")
     return options["workspace"] or ("local" if runner == "unittest" else "checkout"), runner
 
 

@@ -56,6 +56,14 @@ class TestedFolder(Folder):
         super().__init__(root)
         self._provider, self._runner = provider, runner
 
+    def check(self) -> None:
+        """Have the provider make a workspace of nearly nothing, and remove it. Raises WorkspaceError."""
+        self._made({"m.py": ""}).dispose()
+
+    def close(self) -> None:
+        """Close the provider; idempotent."""
+        self._provider.close()
+
     def discover(self) -> Sequence[str]:
         """Ids of the tests. Raises WorkspaceError."""
         copy = self._copy()
@@ -80,7 +88,9 @@ class TestedFolder(Folder):
             copy.dispose()
 
     def _copy(self) -> Workspace:
-        files = dict(_texts(self._root))
+        return self._made(dict(_texts(self._root)))
+
+    def _made(self, files: Mapping[str, str]) -> Workspace:
         tests = sorted(path for path in files if _is_test(path))
         run = {"runner": self._runner, "tests": tests}
         return self._provider.create(Task("served", "served", "dev", "", "", files=files, run=run))

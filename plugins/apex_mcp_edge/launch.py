@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apex_framework import ToolService
-from apex_framework.errors import ConfigError, EnvironmentProblem, UsageError
+from apex_framework.errors import ConfigError, EnvironmentProblem, UsageError, WorkspaceError
 from apex_framework.interfaces import Capability, Policy, ToolServer, Workspace
 from apex_framework.ports import SystemClock
 
@@ -50,6 +50,22 @@ def checked_root(root: str | None) -> Path:
     return path
 
 
+def tested(make: Make, root: Path, name: str, runner: str) -> TestedFolder:
+    """A folder whose tests can be run. Raises UsageError for a runner that the workspaces do not know, WorkspaceError."""
+    folder = TestedFolder(root, make("workspace", name), runner)
+    try:
+        folder.check()
+    except WorkspaceError as error:
+        folder.close()
+        usual = TestedFolder(root, make("workspace", name))
+        try:
+            usual.check()  # where that fails, too, it is not the runner
+        finally:
+            usual.close()
+        raise UsageError(f"--runner {runner}: {error.cause}", error.remedy) from error
+    return folder
+
+
 def door(make: Make, offer: Offer) -> tuple[ToolService, Capability]:
     """The door to the offered tools, and a capability for what the offer allows. Raises ApexError."""
     servers: dict[str, ToolServer] = {name: make("tool", name) for name in dict.fromkeys(offer.tools)}
@@ -59,7 +75,7 @@ def door(make: Make, offer: Offer) -> tuple[ToolService, Capability]:
     allowed = frozenset(s.name for s in service.specs if s.name in own and (s.read_only or not offer.read_only))
     workspace: Workspace = Folder(offer.root)
     if "test" in offer.tools:
-        workspace = TestedFolder(offer.root, make("workspace", offer.workspace), offer.runner)
+        workspace = tested(make, offer.root, offer.workspace, offer.runner)
     return service, Capability(workspace, allowed, "mcp", "host", frozenset(offer.scopes))
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from apex_framework.errors import ConfigError
 
 from .hosts import once
+from .keys import check_keys, nearest
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 OWN: Final = frozenset({"fs", "git", "test", "resource"})
@@ -88,6 +89,7 @@ def _server(path: Path, name: str, given: object) -> OutsideServer:
         raise ConfigError(f"{where} has the name of one of our own (E_DUP)", "give it another")
     if not isinstance(given, dict):
         raise ConfigError(f"{where} is a {type(given).__name__}, not an object")
+    check_keys(where, given)
     ours = _ours(where, given.get("apex", {}))
     if ("command" in given) == ("url" in given):
         raise ConfigError(f"{where} needs either a command or a url")
@@ -121,7 +123,7 @@ def _ours(where: str, given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ConfigError(f"{where}: apex is a {type(given).__name__}, not an object")
     if unknown := sorted(set(given) - set(_OURS)):
-        raise ConfigError(f"{where}: apex has no setting {unknown[0]!r}", f"known: {', '.join(_OURS)}")
+        raise ConfigError(f"{where}: apex has no setting {unknown[0][:40]!r}", nearest(unknown[0], _OURS))
     made: dict[str, Any] = {}
     for name in ("timeout_s", "start_s"):
         if name in given:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from apex_framework.errors import WorkspaceError
 from apex_framework.interfaces import Sandbox, Task, TestOutcome, TestReport
 
-from . import judging, removing, tree
+from . import judging, removing, state, tree
 from .discovery import find_tests
 from .forkserver import ForkServer
 from .plain import PlainSandbox
@@ -65,7 +64,7 @@ class LocalWorkspaces:
         if task.repo and not task.files:
             raise WorkspaceError(f"task {task.id} lives in {task.repo}", "use a workspace provider that can fetch it")
         base = {tree.safe_path(path): text.encode() for path, text in task.files.items()}
-        return LocalWorkspace(self, task, self._folder(), base, base)
+        return LocalWorkspace(self, task, self._folder(), base, _plain(base))
 
     def close(self) -> None:
         """End the helper process and remove every workspace; idempotent."""
@@ -89,7 +88,7 @@ class LocalWorkspaces:
             for folder in (run, tmp):
                 removing.remove(folder)
                 folder.mkdir()
-            tree.write(run, files)
+            state.Folder(run).write(_plain(files))
             limits = {
                 "memory": self._memory,
                 "cpu_s": float((self._cpu_s + 2) * (len(tests) + 1)),
@@ -116,14 +115,16 @@ class LocalWorkspaces:
 class LocalWorkspace:
     """A private folder with savepoints held in memory. Links and special files are not part of its state."""
 
-    def __init__(self, provider: LocalWorkspaces, task: Task, folder: Path, base: tree.Tree, start: tree.Tree) -> None:
+    def __init__(
+        self, provider: LocalWorkspaces, task: Task, folder: Path, base: tree.Tree, start: state.State
+    ) -> None:
         self._provider, self._task, self._base = provider, task, base
         self._root = folder
-        self._reader = tree.Reader(folder)
+        self._folder = state.Folder(folder)
         self._savepoint = start
         self._disposed = False
         try:
-            tree.write(folder, start)
+            self._folder.write(start)
         except BaseException as error:
             removing.remove(folder)
             if isinstance(error, OSError):
@@ -137,25 +138,17 @@ class LocalWorkspace:
 
     def fork(self) -> LocalWorkspace:
         """An independent copy of the present state, which is also its savepoint."""
-        return LocalWorkspace(self._provider, self._task, self._provider._folder(), self._base, self._read())
+        return LocalWorkspace(self._provider, self._task, self._provider._folder(), self._base, self._state())
 
     def commit(self) -> str:
         """Take the present state as the savepoint; the id is a hash of its content."""
-        self._savepoint = self._read()
-        return tree.digest(self._savepoint)
+        self._savepoint = self._state()
+        return tree.digest(_contents(self._savepoint))
 
     def rollback(self) -> None:
         """Return to the last savepoint, or to the creation."""
-        present = self._read()
-        wanted = self._savepoint
-        for folder, folders, files in os.walk(self._root, topdown=False):
-            for name in files + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
-                path = os.path.join(folder, name)
-                if os.path.relpath(path, self._root) not in wanted or os.path.islink(path):
-                    os.unlink(path)
-            if folder != str(self._root) and not os.listdir(folder):
-                os.rmdir(folder)
-        tree.write(self._root, {p: data for p, data in wanted.items() if present.get(p) != data})
+        self._check_alive()
+        self._folder.restore(self._savepoint)
 
     def dispose(self) -> None:
         """Remove the folder; idempotent."""
@@ -228,9 +221,21 @@ class LocalWorkspace:
         return [test for test in found if test in visible]
 
     def _read(self) -> dict[str, bytes]:
+        return _contents(self._state())
+
+    def _state(self) -> state.State:
         self._check_alive()
-        return self._reader.read()
+        return {path: item for path, item in self._folder.read().items() if item[0] != state.LINK}
 
     def _check_alive(self) -> None:
         if self._disposed:
             raise WorkspaceError("the workspace was disposed of")
+
+
+def _plain(files: tree.Tree) -> state.State:
+    return {path: (state.FILE, data) for path, data in files.items()}
+
+
+def _contents(found: state.State) -> dict[str, bytes]:
+    """In path order."""
+    return {path: found[path][1] for path in sorted(found)}

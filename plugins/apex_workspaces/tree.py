@@ -1,4 +1,4 @@
-"""The files of a directory as a value: read, write, compare."""
+"""Files as a value: contents by path, and what differs between two of them."""
 
 from __future__ import annotations
 
@@ -7,46 +7,18 @@ import difflib
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from apex_framework.errors import WorkspaceError
 
 MOST_BYTES = 64 * 1024**2
 """Size of the largest file that a workspace may hold."""
 
+_ODD = frozenset(("", ".", ".."))
+
 Tree = Mapping[str, bytes]
 """Contents by relative path, regular files only."""
-
-
-class Reader:
-    """Reads a directory again and again, opening only files whose inode, size or times changed."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._seen: dict[str, tuple[tuple[int, int, int, int], bytes]] = {}
-
-    def read(self) -> dict[str, bytes]:
-        """The present tree in path order, without links and special files. Raises WorkspaceError on a huge file."""
-        seen: dict[str, tuple[tuple[int, int, int, int], bytes]] = {}
-        for path, entry in _walk(self._root, ""):
-            info = entry.stat(follow_symlinks=False)
-            key = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-            if info.st_size > MOST_BYTES:
-                raise WorkspaceError(f"{path} is larger than {MOST_BYTES:,} bytes", "remove it from the workspace")
-            old = self._seen.get(path)
-            seen[path] = old if old and old[0] == key else (key, _read(entry.path))
-        self._seen = seen
-        return {path: seen[path][1] for path in sorted(seen)}
-
-
-def _walk(folder: Path | str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
-            elif entry.is_file(follow_symlinks=False):
-                yield prefix + entry.name, entry
 
 
 def read_some(root: Path, paths: Iterable[str]) -> dict[str, bytes]:
@@ -67,23 +39,9 @@ def _read(path: str) -> bytes:
 
 def safe_path(path: str) -> str:
     """The path if it is relative, normal and inside; raises WorkspaceError."""
-    pure = PurePosixPath(path)
-    if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path or str(pure) != path:
+    if "\0" in path or not _ODD.isdisjoint(path.split("/")):
         raise WorkspaceError(f"{path!r} is not a normal relative path", "use paths such as pkg/module.py")
     return path
-
-
-def write(root: Path, tree: Tree) -> None:
-    """Write files below an existing directory that nobody else uses meanwhile."""
-    made = {""}
-    for path, data in tree.items():
-        folder = path.rpartition("/")[0]
-        if folder not in made:
-            os.makedirs(root / folder, exist_ok=True)
-            made.add(folder)
-        fd = os.open(root / path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
 
 
 def digest(tree: Tree) -> str:

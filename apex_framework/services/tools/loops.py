@@ -16,12 +16,14 @@ class LoopGuard:
 
     def __init__(self, after: int, window: int = LOOP_WINDOW) -> None:
         self._after = after
-        self._seen: deque[tuple[str, str, str]] = deque(maxlen=window)
+        self._seen: deque[tuple[str, str, str]] = deque()
+        self._window = window
+        self._count: dict[tuple[str, str], int] = {}
         self._told: set[tuple[str, str]] = set()
 
     def times(self, role: str, call: str) -> int:
         """How often this call has had its last result in a row, when that is too often; else 0."""
-        if not self._after:
+        if not self._after or self._count.get((role, call), 0) < self._after:
             return 0
         results = [result for who, what, result in self._seen if who == role and what == call]
         times = 0
@@ -44,5 +46,15 @@ class LoopGuard:
         seen = (role, call, result)
         if changes and seen not in self._seen:
             self._seen.clear()
+            self._count.clear()
             self._told.clear()
+        elif len(self._seen) == self._window:
+            self._forget_one()
         self._seen.append(seen)
+        self._count[role, call] = self._count.get((role, call), 0) + 1
+
+    def _forget_one(self) -> None:
+        role, call, _ = self._seen.popleft()
+        self._count[role, call] -= 1
+        if not self._count[role, call]:
+            del self._count[role, call]

@@ -69,7 +69,9 @@ class SealedHealthServer(SealedServer):
 
 def is_answer(answer: object) -> TypeGuard[ToolResult]:
     """Whether a server or an interceptor has answered with what it says: a result whose fields are of their types."""
-    if not isinstance(answer, ToolResult) or not isinstance(answer.value, Mapping):
+    if not isinstance(answer, ToolResult):
+        return False
+    if type(answer.value) is not dict and not isinstance(answer.value, Mapping):
         return False
     return type(answer.ok) is bool and isinstance(answer.error, str) and isinstance(answer.detail, str)
 

@@ -6,20 +6,21 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...errors import ConfigError
-from ...events import DirectCallBlocked, Event, LoopDetected, OperationLogged, ToolUsed
+from ...events import DirectCallBlocked, Event, LoopDetected, ToolUsed
 from ...interfaces.interceptor import Intercepted, Interceptor, Point
 from ...interfaces.policy import Policy
 from ...interfaces.tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from ...ports import Clock
 from ..advice import chain, denial
-from ..schema import problem
+from ..schema import Schema
 from . import oplog
 from .codes import E_ARG, E_BUDGET, E_EPOCH, E_LOOP, E_POLICY, E_TIMEOUT, E_TOOL
 from .loops import LoopGuard
+from .passage import Passage
 from .progress import Listener, Progress
 from .resources import READ, Resources
 from .seal import Open, SealedServer, is_answer, is_passing, sealed
@@ -30,29 +31,6 @@ _log = logging.getLogger(__name__)
 
 CANCELLED = "cancelled"
 """Decision of a call whose caller was cancelled: it has no result."""
-
-
-@dataclass(slots=True, eq=False)
-class _Passage:
-    """One call on its way through the door."""
-
-    given: Capability
-    """What the caller holds. Nothing on the way may make it wider."""
-    arguments: Mapping[str, Any]
-    text: str | None
-    """JSON text of ``arguments``."""
-    progress: Listener | None
-    answer: ToolResult | None = None
-    """The server's own, with its JSON text."""
-    answer_text: str | None = None
-    _digest: str = ""
-
-    @property
-    def answer_digest(self) -> str:
-        """Of the JSON text of the server's own answer."""
-        if not self._digest:
-            self._digest = oplog.digest(self.answer_text or "")
-        return self._digest
 
 
 class ToolService:
@@ -96,6 +74,7 @@ class ToolService:
                 if spec.name in self._tools or spec.name == READ.name:
                     raise ConfigError(f"tool {spec.name!r} of server {name!r} exists already")
                 self._tools[spec.name] = (open_, spec)
+        self._schemas = {spec.name: Schema(spec.schema) for spec in (READ, *self.specs)}
 
     def spec(self, tool: str) -> ToolSpec | None:
         """What is known of a tool; None when there is none of this name."""
@@ -130,16 +109,12 @@ class ToolService:
         """
         started = self._clock.monotonic()
         call = ToolCall(tool, arguments, capability, deadline_s, key)
-        passage = _Passage(capability, arguments, oplog.json_text(arguments), progress)
-        passing = Intercepted(Point.TOOL_CALL, call, capability.agent_id, capability.role, episode_id)
-
-        async def work(passing: Intercepted) -> ToolResult:
-            return await self._admit(passing, passage)
-
+        passage = Passage(capability, arguments, oplog.json_text(arguments), progress)
         try:
-            answer: object = await chain(self._interceptors, passing, work)
-            if not is_answer(answer):
-                answer = ToolResult(False, error=E_TOOL, detail=f"an interceptor answered {type(answer).__name__}")
+            if self._interceptors:
+                answer = await self._intercepted(call, passage, episode_id)
+            else:
+                answer = await self._admit(call, passage, episode_id)
         except BaseException as error:  # a plugin's edge: a broken interceptor is a failed tool call
             if isinstance(error, asyncio.CancelledError):
                 elapsed_ms = math.ceil((self._clock.monotonic() - started) * 1000)
@@ -163,8 +138,19 @@ class ToolService:
 
     # --- through the door -----------------------------------------------------------------------
 
-    async def _admit(self, passing: Intercepted, passage: _Passage) -> ToolResult:
-        call: ToolCall = passing.subject
+    async def _intercepted(self, call: ToolCall, passage: Passage, episode_id: str) -> ToolResult:
+        who = call.capability
+        passing = Intercepted(Point.TOOL_CALL, call, who.agent_id, who.role, episode_id)
+
+        async def work(passing: Intercepted) -> ToolResult:
+            return await self._admit(passing.subject, passage, passing.episode_id)
+
+        answer: object = await chain(self._interceptors, passing, work)
+        if not is_answer(answer):
+            return ToolResult(False, error=E_TOOL, detail=f"an interceptor answered {type(answer).__name__}")
+        return answer
+
+    async def _admit(self, call: ToolCall, passage: Passage, episode_id: str) -> ToolResult:
         if refusal := self._refusal(call, passage):
             return refusal
         if ruling := denial(self._policies, call):
@@ -172,10 +158,10 @@ class ToolService:
         if call.tool == READ.name:
             return self._resources.read(call)
         if not self.settings.tool_loop_after:
-            return await self._made(call, passage, passing.episode_id)
-        return await self._unlooped(call, passage, passing.episode_id)
+            return await self._made(call, passage, episode_id)
+        return await self._unlooped(call, passage, episode_id)
 
-    def _refusal(self, call: ToolCall, passage: _Passage) -> ToolResult | None:
+    def _refusal(self, call: ToolCall, passage: Passage) -> ToolResult | None:
         """Why a call may not be made by what the caller holds and by what the tool says of itself."""
         capability = call.capability
         if capability is not passage.given and not _within(capability, passage.given):
@@ -192,11 +178,11 @@ class ToolService:
             if capability.epoch != present:
                 held = f"this capability is of epoch {capability.epoch}, epoch {present} is in force"
                 return ToolResult(False, error=E_EPOCH, detail=f"{held}: act on a message of the present epoch")
-        if found := problem(call.arguments, {"type": "object", **spec.schema}):
+        if found := self._schemas[call.tool].problem(call.arguments):
             return ToolResult(False, error=E_ARG, detail=found)
         return None
 
-    async def _unlooped(self, call: ToolCall, passage: _Passage, episode_id: str) -> ToolResult:
+    async def _unlooped(self, call: ToolCall, passage: Passage, episode_id: str) -> ToolResult:
         who, same = call.capability, call.arguments is passage.arguments
         name = oplog.digest(f"{call.tool} {passage.text if same else oplog.json_text(call.arguments)}")
         if times := self._loops.times(who.role, name):
@@ -212,7 +198,7 @@ class ToolService:
         self._loops.note(who.role, name, said, changes=result.ok and not spec.read_only)
         return result
 
-    async def _made(self, call: ToolCall, passage: _Passage, episode_id: str) -> ToolResult:
+    async def _made(self, call: ToolCall, passage: Passage, episode_id: str) -> ToolResult:
         """The call itself, within the time that is left for it."""
         who, (open_, spec) = call.capability, self._tools[call.tool]
         left = self._time.left(who.agent_id)
@@ -220,12 +206,13 @@ class ToolService:
             return ToolResult(False, error=E_BUDGET, detail="the seconds for tools are spent: work with what there is")
         seconds = min(call.deadline_s, left)
         progress = Progress(self._clock, self._on_event, episode_id, call, passage.progress)
-        call = replace(call, deadline_s=seconds, progress=progress)
-        timeout, spending = asyncio.timeout(call.deadline_s), None
+        call = ToolCall(call.tool, call.arguments, who, seconds, call.key, progress)
+        timeout, spending = asyncio.timeout(seconds), None
         try:
             async with timeout:
-                ends = asyncio.get_running_loop().time() + seconds
-                spending = self._time.begin(who.agent_id, ends, timeout)
+                if self._time.bounded:
+                    ends = asyncio.get_running_loop().time() + seconds
+                    spending = self._time.begin(who.agent_id, ends, timeout)
                 answer: object = await open_(call)
         except BaseException as error:  # a plugin's edge: SystemExit from here would end the run
             if is_passing(error):
@@ -247,7 +234,7 @@ class ToolService:
             return ToolResult(False, error=E_BUDGET, detail=f"{call.tool}: cut off, the seconds for tools are spent")
         return ToolResult(False, error=E_TIMEOUT, detail=f"{call.tool}: no answer within {seconds:g} s")
 
-    def _weighed(self, call: ToolCall, spec: ToolSpec, answer: ToolResult, passage: _Passage) -> ToolResult:
+    def _weighed(self, call: ToolCall, spec: ToolSpec, answer: ToolResult, passage: Passage) -> ToolResult:
         """The answer, or what stands in the place of a large one."""
         text = oplog.json_text(answer.value)
         if text is not None and len(text) > self.settings.tool_result_bytes // 4:
@@ -260,32 +247,10 @@ class ToolService:
     # --- what is told ---------------------------------------------------------------------------
 
     def _log_row(
-        self, passage: _Passage, call: ToolCall, answer: ToolResult, episode_id: str, started: float, elapsed_ms: int
+        self, passage: Passage, call: ToolCall, answer: ToolResult, episode_id: str, started: float, elapsed_ms: int
     ) -> None:
         self._count += 1
-        text = oplog.redacted(call.arguments, passage.text, self._secrets)
-        own = answer is passage.answer
-        result = (passage.answer_text if own else oplog.json_text(answer.value)) or ""
-        detail = oplog.redacted(None, answer.detail[: 4 * oplog.DETAIL], self._secrets) if answer.detail else ""
-        who = call.capability
-        self._on_event(
-            OperationLogged(
-                episode_id,
-                self._count,
-                who.agent_id,
-                who.role,
-                call.tool,
-                who.epoch,
-                "ok" if answer.ok else answer.error or E_TOOL,
-                oplog.shown(text),
-                oplog.digest(text),
-                passage.answer_digest if own else oplog.digest(result),
-                len(result) if result.isascii() else len(result.encode("utf-8", "surrogatepass")),
-                started,
-                elapsed_ms,
-                oplog.shown(detail, oplog.DETAIL),
-            )
-        )
+        self._on_event(passage.row(call, answer, self._secrets, episode_id, self._count, started, elapsed_ms))
 
     def _blocked(self, server: str, call: ToolCall) -> None:
         who = getattr(call, "capability", None)

@@ -179,6 +179,29 @@ def test_none_by_number_and_the_window_forgets() -> None:
     assert guard.times("r", "a") == 0
 
 
+class Plainly(LoopGuard):
+    """Counts by looking through all of the window, each time."""
+
+    def times(self, role: str, call: str) -> int:
+        kept, self._count = self._count, {(role, call): self._after}
+        try:
+            return super().times(role, call)
+        finally:
+            self._count = kept
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_count_is_what_looking_through_the_window_finds(seed: int) -> None:
+    rng, guards = random.Random(seed), (LoopGuard(3, window=7), Plainly(3, window=7))
+    for _ in range(400):
+        role, call, result, changes = rng.choice("rs"), rng.choice("ab"), rng.choice("112"), rng.random() < 0.1
+        quick, plain = (guard.times(role, call) for guard in guards)
+        assert quick == plain
+        for guard in guards:
+            guard.note(role, call, result, changes=changes)
+        assert len(guards[0]._seen) <= 7 and sum(guards[0]._count.values()) == len(guards[0]._seen)
+
+
 def test_planted_a_guard_that_forgets_the_result_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     note = LoopGuard.note
     monkeypatch.setattr(LoopGuard, "note", lambda self, r, c, result, *, changes: note(self, r, c, "", changes=changes))

@@ -90,7 +90,7 @@ BUGS = [
     Bug("no_deadline", "call", "asyncio.timeout_at(self.ends)", "asyncio.timeout(None)", "never_answers"),
     Bug("pieces_are_lost", "streaming", "        if self._pieces:\n            return Chunk", "        if self._pieces and not self._task.done():\n            return Chunk", "says_more_than_nothing", True),
     Bug("the_handle_stays", "llm", "            self._handles.pop(request.request_id, None)\n", "            pass\n", "cancel"),
-    Bug("cancel_does_nothing", "call", "        self.stopped = True\n", "", "cancel"),
+    Bug("cancel_does_nothing", "desk", "        self.stopped = True\n", "", "cancel"),
 ]  # fmt: skip
 
 
