@@ -154,6 +154,12 @@ class SandboxError(EnvironmentProblem):
     code = "E0308"
 
 
+class ExecutorError(EnvironmentProblem):
+    """Where episodes are to be run cannot be reached, has no room, is of other versions, or lacks a file that they share."""
+
+    code = "E0309"
+
+
 class BudgetStoreError(EnvironmentProblem):
     """A ceiling that processes share, or a ledger's log, cannot be reached; nothing is spent until it can.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
+from typing import Any
 
 from ..errors import ArtifactError
 from .arms import ArmRole, arm_role
@@ -129,12 +130,27 @@ def _latencies(runs: Sequence[RunData]) -> dict[str, dict[str, float]]:
         for name, key in (("decisions.jsonl", "decision_ms"), ("switches.jsonl", "switch_ms")):
             if not (run.path / name).exists():
                 continue
-            for row in read_lines(run.path / name):
-                value = row.get("latency_ms") if key == "decision_ms" else sum((row.get("phase_ms") or {}).values())
-                if not isinstance(value, int | float):
-                    raise ArtifactError(f"{run.path / name}: a row without {key}", "run again")
-                found.setdefault(str(row.get("arm", "")), {}).setdefault(key, []).append(float(value))
+            for number, row in enumerate(read_lines(run.path / name), 1):
+                value = _milliseconds(row, key)
+                if value is None:
+                    what = "latency_ms" if key == "decision_ms" else "phase_ms"
+                    raise ArtifactError(
+                        f"{run.path / name}, line {number}: {what} is missing or no time in milliseconds",
+                        "restore the file or run again",
+                    )
+                found.setdefault(str(row.get("arm", "")), {}).setdefault(key, []).append(value)
     return {arm: {key: percentile(v, 0.95) for key, v in by.items()} for arm, by in found.items()}
+
+
+def _milliseconds(row: Mapping[str, Any], key: str) -> float | None:
+    """A decision's latency, or the sum of a switch's phases; None where the line has no such numbers."""
+    phases = row.get("phase_ms") or {}
+    if key != "decision_ms" and not isinstance(phases, dict):
+        return None
+    values: list[Any] = [row.get("latency_ms")] if key == "decision_ms" else list(phases.values())
+    if any(type(value) not in (int, float) or not 0.0 <= value < inf for value in values):
+        return None
+    return float(sum(values))
 
 
 def _next_command(run: RunData, verdicts: Sequence[Verdict]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -62,15 +62,16 @@ def recompute_summary(path: Path) -> dict[str, dict[str, Any]]:
     return summarize(list(run.arms), records, {name: _lines(path / name) for name in SIDES[:3]})
 
 
-def summarize(arms: Sequence[str], records: Sequence[Row], sides: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+def summarize(arms: Sequence[str], records: Iterable[Row], sides: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
     """Per arm counters, and histograms of decisions, switch phases and calls; ``sides`` by name of the file."""
-    summary: dict[str, dict[str, Any]] = {}
-    for arm in arms:
-        mine = [record for record in records if record["arm"] == arm]
-        counters: dict[str, int] = {"episodes": len(mine)}
-        counters["infrastructure"] = sum(record.get("status") == "infrastructure" for record in mine)
-        counters |= {name: sum(int(record.get(name, 0)) for record in mine) for name in COUNTED}
-        summary[arm] = {"counters": counters, "histograms": {}}
+    blank = dict.fromkeys(("episodes", "infrastructure", *COUNTED), 0)
+    summary: dict[str, dict[str, Any]] = {arm: {"counters": dict(blank), "histograms": {}} for arm in arms}
+    for record in records:
+        counters = summary[record["arm"]]["counters"] if record["arm"] in summary else dict(blank)
+        counters["episodes"] += 1
+        counters["infrastructure"] += record.get("status") == "infrastructure"
+        for name in COUNTED:
+            counters[name] += int(record.get(name, 0))
     found: dict[tuple[str, str], Histogram] = {}
 
     def take(arm: str, name: str, value: object, histogram: Histogram) -> None:

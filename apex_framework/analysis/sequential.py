@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, log
+from typing import TYPE_CHECKING
 
 from ..errors import NotComparableError
 from .lift import PairedTask, Pairing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 UNITS = ("task", "cluster")
 ALPHA = 0.025
@@ -81,19 +87,13 @@ def sequential_test(
         raise ValueError("looks must be increasing numbers of tasks, and alpha in (0, 1)")
     if unit not in UNITS:
         raise ValueError(f"unit {unit!r}; known: {', '.join(UNITS)}")
-    judged = {task.task_id: task for task in pairing.tasks}
-    names = list(order)
-    end = len(names) if reached is None else reached
-    if strange := sorted(judged.keys() - order.keys()):
-        raise NotComparableError(f"task {strange[0]!r} is not in the plan", "compare runs with their own run.json")
+    end = len(order) if reached is None else reached
     found: list[Look] = []
     for look in (n for n in looks if n <= end):
-        seen = [judged[task] for task in names[:look] if task in judged]
-        open_clusters = {order[task] for task in names[look:]}
-        bets = [t.ours - t.theirs for t in seen] if unit == "task" else _cluster_bets(seen, order, open_clusters)
+        seen, bets = bets_at(pairing, order, look, unit)
         value = e_value(bets)
         crossed = value >= 1 / alpha or bool(found and found[-1].crossed)
-        found.append(Look(look, len(seen), len(bets), value, crossed))
+        found.append(Look(look, seen, len(bets), value, crossed))
     method = f"one-sided betting e-process over {unit}s, shares uniform on (0, 1); valid at every look"
     assumed = "tasks taken as independent" if unit == "task" else "clusters taken as independent"
     return Sequential(
@@ -105,6 +105,21 @@ def sequential_test(
         unit,
         f"{method}; {assumed}",
     )
+
+
+def bets_at(pairing: Pairing, order: Mapping[str, str], look: int, unit: str) -> tuple[int, list[float]]:
+    """Tasks of the first ``look`` that both arms were judged on, and the differences that are bet on at this look.
+
+    Raises NotComparableError for a task that is not in ``order``.
+    """
+    judged = {task.task_id: task for task in pairing.tasks}
+    if strange := sorted(judged.keys() - order.keys()):
+        raise NotComparableError(f"task {strange[0]!r} is not in the plan", "compare runs with their own run.json")
+    names = list(order)
+    seen = [judged[task] for task in names[:look] if task in judged]
+    if unit == "task":
+        return len(seen), [t.ours - t.theirs for t in seen]
+    return len(seen), _cluster_bets(seen, order, {order[task] for task in names[look:]})
 
 
 def better_than_all(tests: Iterable[Sequential]) -> int | None:
@@ -122,7 +137,7 @@ def e_value(bets: Iterable[float]) -> float:
     if not (np.abs(x) <= 1.0).all():  # also for NaN
         raise ValueError("outcomes to bet on must be in [-1, 1]")
     # Gauss-Legendre is exact for the polynomial that the capital is in the share.
-    nodes, weights = np.polynomial.legendre.leggauss(len(x) // 2 + 1)
+    nodes, weights = _legendre(len(x) // 2 + 1)
     shares = (nodes + 1) / 2
     capital = np.zeros(len(shares))
     for outcome, count in zip(*np.unique(x, return_counts=True), strict=True):
@@ -145,6 +160,17 @@ def e_value_two_sided(wins: int, losses: int) -> float:
     from scipy.special import betaln
 
     return float(exp(min(700.0, (wins + losses) * log(2.0) + float(betaln(1 + wins, 1 + losses)))))
+
+
+@lru_cache(maxsize=64)
+def _legendre(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes and weights: cubic in their number, and an interval asks for the same ones a hundred times."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    nodes.setflags(write=False)  # they are handed out again
+    weights.setflags(write=False)
+    return nodes, weights
 
 
 def _cluster_bets(seen: Sequence[PairedTask], order: Mapping[str, str], unfinished: set[str]) -> list[float]:

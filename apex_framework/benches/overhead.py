@@ -146,6 +146,7 @@ def null_jobs(scopes: Sequence[str] = ("episode",)) -> Callable[[EpisodeJob], Ep
             team="bench_ping_pong",
             controller="phase_heuristic",
             backends={"*": "scripted"},
+            backend_options={"remember": False},
             budget=1_000 * messages,
             dwell=messages,
             max_steps=messages + 10,

@@ -26,7 +26,7 @@ CHANGED = 20
 ROUNDS = 15
 PEERS = {"create": "cp -r", "fork": "cp -r", "rollback": "cp -r", "dispose": "rm -r"}
 BOUNDS = {"create": 1.0, "fork": 1.0, "rollback": 0.25, "dispose": 1.2}
-"""What is promised of workspaces of a checkout: the ratio to the peer is at most this."""
+"""What is promised of workspaces, with their folders in memory: the ratio to the peer is at most this."""
 PROVIDERS = ("local", "checkout")
 
 

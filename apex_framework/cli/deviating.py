@@ -29,12 +29,13 @@ def refuse_stale(plan: PlanFile, lock: Lock | None, out: Path) -> None:
         return
     registered = datetime.datetime.fromisoformat(lock.registered)
     for part in plan.parts:
-        for folder in part.folders:
-            if (out / folder / "run.json").exists():
-                created = datetime.datetime.fromisoformat(str(read_run(out / folder).get("created", "")))
+        for run in plan.runs(part):
+            folder = out / run.folder
+            if (folder / "run.json").exists():
+                created = datetime.datetime.fromisoformat(str(read_run(folder).get("created", "")))
                 if created < registered:
                     raise StaleResultError(
-                        f"{out / folder} was begun on {created.isoformat()}, before {plan.path} was registered on {lock.registered}",
+                        f"{folder} was begun on {created.isoformat()}, before {plan.path} was registered on {lock.registered}",
                         "name a new --out: results may not be older than their plan",
                     )
 

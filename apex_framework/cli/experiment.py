@@ -11,7 +11,7 @@ from ..errors import UsageError
 from .context import Context
 from .options import setting_options, settings_from
 
-_OF_THE_MACHINE = ("workers", "allow_weaker_sandbox")
+_OF_THE_MACHINE = ("workers", "executor", "allow_weaker_sandbox")
 """Options of settings that a plan leaves to whoever runs it."""
 
 
@@ -21,6 +21,7 @@ _OF_THE_MACHINE = ("workers", "allow_weaker_sandbox")
 @click.option("--register", is_flag=True, help="Freeze PLAN, with hashes and date, in PLAN.lock.json; run nothing.")
 @click.option("--deviate", metavar="WHY", help="Go on although PLAN is not as it was registered; kept with the result.")
 @click.option("--gate", is_flag=True, help="Instead of a plan: the informativeness gate, asked before any training.")
+@click.option("--report/--no-report", "page", default=True, help="Also write reports as HTML pages (default).")
 @setting_options
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of its runs; the same command goes on there.")
 @click.pass_obj
@@ -32,6 +33,7 @@ def experiment(
     register: bool,
     deviate: str | None,
     gate: bool,
+    page: bool,
     out: Path | None,
     config_file: Path | None,
     **flags: Any,
@@ -67,4 +69,4 @@ def experiment(
         return show_plan_file(context, path, machine)
     if register:
         return register_plan(context, path, machine)
-    return run_plan(context, path, machine, out, deviate)
+    return run_plan(context, path, machine, out, deviate, page=page)

@@ -89,6 +89,10 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "apex doctor --security says what there is. Install bubblewrap, use Linux with Landlock, or accept that this code can"
         " do what you can: --allow-weaker-sandbox.",
     ),
+    "E0309": (
+        "A cluster whose address is wrong, that is busy or gone, or whose nodes have other versions than this machine.",
+        "Read what the error says; then the same command, or apex resume RUN, on the cluster or with --executor local.",
+    ),
     "E0320": (
         "The shared file of the day or the run is locked, damaged, not writable, or on a file system without locks.",
         "Put it on a local disk with free space, end what holds it, or choose another file; nothing is spent until then.",

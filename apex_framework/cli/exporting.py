@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArtifactError, ConfigError, RunFolderError
+from ..experiment.lines import key_of
 from ..experiment.measured import RunMetrics
 from ..interfaces import EpisodeResult, Exporter, OpensInRun, TakesMetrics, WritesFiles
 
@@ -58,8 +59,8 @@ class Exporting:
                 cause = f"exporter {exporter.name} cannot write {error.filename or place}: {error.strerror}"
                 raise RunFolderError(cause, "choose another folder for it, or leave it out") from error
         if self._take_metrics:
-            for key, record in self._folder.records.items():
-                path = self._folder.episode_path(key) / "metrics.jsonl"
+            for record in self._folder.lines():
+                path = self._folder.episode_path(key_of(record)) / "metrics.jsonl"
                 lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
                 try:
                     rows = [json.loads(line) for line in lines]

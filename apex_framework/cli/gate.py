@@ -42,7 +42,8 @@ def ask_gate(context: Context, settings: Settings, out: Path | None) -> int:
         if (out / part / DONE).exists():
             read_plan(out / part).require_same(plan)
             continue
-        outcome = execute(context, open_folder(context, plan, settings, out / part), settings.workers)
+        folder = open_folder(context, plan, settings, out / part)
+        outcome = execute(context, folder, settings.workers, settings.executor)
         if not outcome.complete:
             why = "interrupted" if outcome.spent is None else f"stopped: {outcome.spent}"
             context.say(f"{why}: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on")

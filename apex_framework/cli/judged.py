@@ -22,12 +22,14 @@ def text_of(
     else:
         rule = "registered before the first episode" if decision.registered else "not registered: exploratory"
         lines += [f"{decision.word} (rule {rule})", decision.sentence]
+        lines += _looks(decision)
         if decision.detectable is not None:
             lines.append(f"So many tasks show a lift of {points(decision.detectable)} or more with 80 % power.")
         if decision.excluded:
             lines.append(f"{decision.excluded} episodes were left out by the registered exclusions.")
     for rung in rungs:
-        lines += ["", f"{rung.folder}: {rung.budget:,} tokens an episode, claim level {rung.level}"]
+        folders = f" ({', '.join(rung.runs)})" if rung.runs else ""
+        lines += ["", f"{rung.folder}{folders}: {rung.budget:,} tokens an episode, claim level {rung.level}"]
         width = max(len(str(arm["arm"])) for arm in rung.arms)
         against = {lift.against: lift for lift in rung.lifts}
         for arm in rung.arms:
@@ -51,3 +53,22 @@ def text_of(
     lines += [f"  {row['what']}{': ' + row['why'] if row.get('why') else ''}" for row in deviations]
     lines += [f"folder: {out}    (each run: apex report {out}/RUN)"]
     return "\n".join(lines)
+
+
+def _looks(decision: Decision) -> list[str]:
+    """One line per look and comparison, and what the numbers after an early stop are."""
+    from ..analysis import points
+
+    lines = []
+    for look in decision.looks:
+        lines.append(f"look {look.number}, {look.tasks} tasks: {look.decision}")
+        lines += [
+            f"  against {e.against}: {points(e.estimate)}, anytime {points(e.low)} to {points(e.high)},"
+            f" e-value {e.e_better:.3g} (below 5 pp: {e.e_small:.3g}), {e.tasks} tasks judged"
+            for e in look.comparisons
+        ]
+    if decision.looks:
+        lines.append(
+            "Intervals of looks hold at every look together; a lift at an early stop is flattered by stopping there."
+        )
+    return lines

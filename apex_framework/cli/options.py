@@ -39,6 +39,9 @@ _ARM = [
     click.option("--day-budget", metavar="TOKENS", help="Tokens of a day, over all runs of this user."),
     click.option("--seed", type=int, help="Seed of everything random."),
     click.option("--workers", type=int, help="Processes that run episodes."),
+    click.option(
+        "--executor", metavar="NAME[:OPTIONS]", help="Where episodes are run: local, or what a plugin brings."
+    ),
     click.option("--candidates", type=int, metavar="K", help="Edits per repair answer."),
     click.option("--lane", help="Order of service in front of an agent."),
     click.option("--transport", help="Way of messages between agents."),
@@ -187,8 +190,6 @@ def plugin_settings(context: Context, settings: Settings) -> dict[str, Any]:
         shared["suite_options"] = dict(settings.suite_options)
     if settings.workspace != "auto":
         shared["workspace"] = settings.workspace
-    if settings.executor != "local":
-        shared["executor"] = settings.executor
     if settings.exporters:
         shared["exporters"] = list(settings.exporters)
     if settings.tool_scopes:

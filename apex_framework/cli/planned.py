@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, PlanChangedError, UsageError
+from ..errors import PlanChangedError, UsageError
 from ..ports import SystemFiles
 from .context import Context
 from .deviating import note_deviations, read_deviations, refuse_stale, writing
-from .options import base_arm, plugin_settings
+from .parts import Machine, arms_of, check_arm, plan_of, run_folder, settings_of
 
 if TYPE_CHECKING:
-    from ..config import Settings
-    from ..episode.arm import Arm
-    from ..experiment.planfile import Part, PlanFile
+    from ..experiment.planfile import PlanFile
     from ..experiment.registration import Lock
 
 RESULT = "experiment.json"
 """File of an experiment's folder beside its run folders."""
-
-Machine = Mapping[str, Any]
-"""Settings that a plan leaves to whoever runs it: workers, allow_weaker_sandbox."""
 
 
 def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
@@ -35,13 +29,14 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
     parts: list[dict[str, Any]] = []
     lines: list[str] = []
     for part in plan.parts:
-        settings = _settings(plan, part, part.budgets[0], machine)
-        arms = _arms(plan, part, settings)
+        settings = settings_of(plan, part, part.budgets[0], machine)
+        arms = arms_of(plan, part, settings)
         for arm in arms:
-            _check(context, arm)
+            check_arm(context, arm)
         seconds, source = seconds_per_episode(part.suite, arms[0].backends)
         hours = part.size * seconds / settings.workers / 3600
-        lift = plan_power(part.limit).detectable_lift
+        power = plan_power(part.limit, plan.prereg.discordance) if plan.prereg else plan_power(part.limit)
+        lift = power.detectable_lift
         parts.append(
             {
                 "part": part.name,
@@ -56,6 +51,7 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
                 "expected_hours": round(hours, 3),
                 "expected_from": source,
                 "detectable_lift": lift,
+                "discordance": power.discordance,
             }
         )
         rungs = f" x {len(part.budgets)} budgets" if len(part.budgets) > 1 else ""
@@ -67,8 +63,14 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
             f" ({', '.join(f'{b:,}' for b in part.budgets)} tokens each)",
             f"  tokens    at most {part.token_bound:,}",
             f"  time      about {hours:.2f} h with {settings.workers} workers ({seconds:.2f} s an episode, {source})",
-            f"  lift      {shown} (21 % discordant tasks assumed; at most {part.limit} tasks)",
+            f"  lift      {shown} ({100 * power.discordance:.0f} % discordant tasks assumed; at most {part.limit} tasks)",
         ]
+        if plan.looked_at(part):
+            parts[-1]["looks"] = _chances(plan)
+            told = ", ".join(f"{look} tasks {100 * chance:.0f} %" for look, chance in parts[-1]["looks"].items())
+            lines.append(
+                f"  looks     by {plan.prereg.unit if plan.prereg else ''}; chance of enough evidence by then: {told}"
+            )
     total = sum(p["expected_hours"] for p in parts)
     state = _state(plan)
     lines.append(f"{plan.name}: {sum(p['episodes'] for p in parts):,} episodes, about {total:.2f} h; {state}")
@@ -77,6 +79,17 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
         "\n".join(lines),
     )
     return 0
+
+
+def _chances(plan: PlanFile) -> dict[str, float]:
+    """Look -> chance that by then one comparison has its evidence, if the lift is as large as claimed and tasks are independent."""
+    from ..analysis import sequential_power
+
+    said = plan.prereg
+    assert said is not None
+    lift = min(said.claim, said.discordance)
+    found = sequential_power(said.looks, lift, said.discordance, alpha=said.alpha, draws=400)
+    return {str(look): round(chance, 3) for look, chance in found.items()}
 
 
 def register_plan(context: Context, path: Path, machine: Machine) -> int:
@@ -99,81 +112,65 @@ def register_plan(context: Context, path: Path, machine: Machine) -> int:
     return 0
 
 
-def run_plan(context: Context, path: Path, machine: Machine, out: Path | None, deviate: str | None) -> int:
-    """Run what is left of a plan, and judge it. Raises StaleResultError, PlanChangedError and what runs raise."""
+def run_plan(
+    context: Context, path: Path, machine: Machine, out: Path | None, deviate: str | None, *, page: bool = True
+) -> int:
+    """Run what is left of a plan, judge it, and write reports (with ``page`` also as HTML).
+
+    Raises StaleResultError, PlanChangedError and what runs raise.
+    """
+    from ..experiment.looks import changed_runs
     from ..experiment.resume import RUNS
+    from .looking import run_looks
+    from .running import check_out
 
     plan = _read(context, path)
     lock, changed = _lock(context, plan, machine)
+    out = out or RUNS / f"{plan.name}-{plan.digest[:6]}"
+    changed += changed_runs(out) if lock else []
     if changed and not (deviate or "").strip():
         raise PlanChangedError(
             f"{path} was registered on {lock.registered if lock else ''}; since then: {'; '.join(changed)}",
             "go back to it; or --deviate WHY, which is kept with the result",
         )
-    out = out or RUNS / f"{plan.name}-{plan.digest[:6]}"
     refuse_stale(plan, lock, out)
     status = 0
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         note_deviations(out, changed, deviate, lock, context)
     for part in plan.parts:
-        for folder, budget in part.folders.items():
-            ended = _run_part(context, plan, part, budget, out / folder, lock, machine)
+        if plan.looked_at(part):
+            ended = run_looks(context, plan, part, out, lock, machine)
             if ended not in (0, 4):
                 return ended
             status = status or ended
-    _tell(context, plan, lock, out)
+            continue
+        for run in plan.runs(part):
+            check_out(out / run.folder)
+            asked, settings = plan_of(context, plan, part, run, lock, machine)
+            ended = run_folder(context, asked, settings, out / run.folder)
+            if ended not in (0, 4):
+                return ended
+            status = status or ended
+    _tell(context, plan, lock, out, page=page)
     return status
 
 
-def _run_part(
-    context: Context, plan: PlanFile, part: Part, budget: int, folder: Path, lock: Lock | None, machine: Machine
-) -> int:
-    from ..experiment.artifacts import read_plan
-    from ..experiment.manifest import DONE, verify_manifest
-    from ..experiment.planning import make_plan
-    from .running import check_out, execute, open_folder, warn_of_failures, write_reports
+def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, page: bool) -> None:
+    from ..experiment.judgement import decide_plan, judge_looked_at, judge_rung, to_json
+    from ..experiment.looks import read_looks
 
-    check_out(folder)
-    settings = _settings(plan, part, budget, machine)
-    shared = plugin_settings(context, settings)
-    shared["experiment"] = {"name": plan.name, "part": part.name, "registered": lock.digest if lock else ""}
-    if part.families:
-        shared["families"] = list(part.families)
-    if part.best_static:
-        shared["best_static"] = part.best_static
-    asked = make_plan(
-        context.plugins,
-        _arms(plan, part, settings),
-        suite=part.suite,
-        split=part.split,
-        limit=part.limit,
-        seeds=part.seeds,
-        seed=part.seed,
-        real_time=settings.real_time,
-        settings=shared,
-    )
-    if (folder / DONE).exists():
-        read_plan(folder).require_same(asked)
-        verify_manifest(folder)
-        return 0
-    context.say(f"{folder.name}: {asked.size:,} episodes")
-    opened = open_folder(context, asked, settings, folder)
-    outcome = execute(context, opened, settings.workers)
-    if not outcome.complete:
-        why = "interrupted" if outcome.spent is None else f"stopped: {outcome.spent}"
-        context.say(f"{why}: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on")
-        return outcome.exit_status
-    write_reports(context, folder)
-    warn_of_failures(context, opened, outcome)
-    return outcome.exit_status
-
-
-def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path) -> None:
-    from ..experiment.judgement import decide_plan, judge_rung, to_json
-
-    rungs = [judge_rung(part, out / folder, budget) for part in plan.parts for folder, budget in part.folders.items()]
-    decision = decide_plan(plan, out, registered=lock is not None)
+    looks = read_looks(out) if plan.prereg and plan.prereg.sequential else []
+    rungs = [
+        rung
+        for part in plan.parts
+        for rung in (
+            [judge_looked_at(plan, out, looks)]
+            if plan.looked_at(part)
+            else [judge_rung(part, out / run.folder, run.budget) for run in plan.runs(part)]
+        )
+    ]
+    decision = decide_plan(plan, out, looks, registered=lock is not None)
     deviations = read_deviations(out)
     failures = [
         f"{r.folder}, {a['arm']}: {a['infrastructure']} episodes could not be run"
@@ -194,8 +191,15 @@ def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path) -> Non
     with writing(out):
         SystemFiles().replace(out / RESULT, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
     from .judged import text_of
+    from .running import PAGE, write_reports
 
-    context.emit({"experiment": str(out), **value}, text_of(rungs, decision, told, out))
+    names = [name for rung in rungs for name in rung.runs or (rung.folder,)]
+    for name in names:  # after the result, which stands at their top
+        write_reports(context, out / name, page=page)
+    judged = [rung for rung in rungs if plan.primary is None or rung.part == plan.primary.name]
+    shown = out / (judged[0].runs or (judged[0].folder,))[-1] / PAGE
+    text = text_of(rungs, decision, told, out)
+    context.emit({"experiment": str(out), **value}, f"{text}\nreport: {shown}" if page and shown.exists() else text)
 
 
 def _read(context: Context, path: Path) -> PlanFile:
@@ -245,38 +249,11 @@ def _hashes(context: Context, plan: PlanFile, machine: Machine) -> dict[str, str
     arms = {
         arm.name: arm
         for part in plan.parts
-        for arm in _arms(plan, part, _settings(plan, part, part.budgets[0], machine))
+        for arm in arms_of(plan, part, settings_of(plan, part, part.budgets[0], machine))
     }
     for arm in arms.values():
-        _check(context, arm)
+        check_arm(context, arm)
     return hashes_of(plan, arms.values(), context.plugins.catalog)
-
-
-def _settings(plan: PlanFile, part: Part, budget: int, machine: Machine) -> Settings:
-    """Settings in force for one run of the plan: its own, and the machine's. Raises ConfigError."""
-    from ..config import load_settings
-
-    own = {"suite": part.suite, "split": part.split, "episodes": part.limit, "seed": part.seed, "budget": budget}
-    try:
-        # No folder's apex.toml and no variable: what is not in the plan is not registered. A file has no apex.toml in it.
-        return load_settings({**plan.settings, **own, **machine}, directory=plan.path, environ={}).settings
-    except ConfigError as error:
-        cause = error.cause[2:] if error.cause.startswith("--") else error.cause
-        raise ConfigError(f"{plan.path}: settings: {cause}", error.remedy) from None
-
-
-def _arms(plan: PlanFile, part: Part, settings: Settings) -> list[Arm]:
-    from ..experiment.arms import arm_named
-
-    base = base_arm(settings)
-    return [plan.arms[name].arm(base) if name in plan.arms else arm_named(name, base) for name in part.arms]
-
-
-def _check(context: Context, arm: Arm) -> None:
-    """Raises UnknownNameError, MissingExtraError, ConfigError, with the arm's name."""
-    from ..experiment.arms import check_names
-
-    check_names(arm, context.plugins.catalog)
 
 
 def _state(plan: PlanFile) -> str:

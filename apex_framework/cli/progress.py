@@ -78,8 +78,8 @@ class Count:
         """From an opened folder."""
         plan = folder.plan
         count = cls({arm.name: Tally(plan.size // len(plan.arms)) for arm in plan.arms}, before=len(folder.records))
-        for (arm, _, _), record in folder.records.items():
-            count.arms[arm].add(record)
+        for record in folder.lines() if folder.records else ():
+            count.arms[str(record["arm"])].add(record)
         return count
 
     def take(self, event: Event) -> None:

@@ -12,6 +12,8 @@ from .context import Context
 @click.command()
 @click.argument("path", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option("--workers", type=int, default=2, show_default=True, help="Processes that run episodes.")
+@click.option("--executor", default="", metavar="NAME[:OPTIONS]", help="Where episodes are run; by default as before.")
+@click.option("--report/--no-report", "page", default=True, help="Also write the report as an HTML page (default).")
 @click.option(
     "--retry-failed", is_flag=True, help="Also run again what failed for infrastructure, in a finished RUN too."
 )
@@ -23,6 +25,8 @@ def resume(
     /,
     path: Path | None,
     workers: int,
+    executor: str,
+    page: bool,
     retry_failed: bool,
     run_budget: int | None,
     day_budget: int | None,
@@ -41,4 +45,4 @@ def resume(
         run_budget=run_budget,
         day_budget=day_budget,
     )
-    return carry_out(context, folder, workers)
+    return carry_out(context, folder, workers, executor, page=page)

@@ -26,6 +26,7 @@ from .untrained import say_untrained
 @click.option("--best-static", metavar="ARM", help="The best static arm as chosen on dev, for a run on test.")
 @setting_options
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder; by default a new one under runs/.")
+@click.option("--report/--no-report", "page", default=True, help="Also write the report as an HTML page (default).")
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would be run, and what it could show; run nothing.")
 @click.pass_obj
 def run(
@@ -35,6 +36,7 @@ def run(
     policy: str | None,
     seeds: int,
     best_static: str | None,
+    page: bool,
     plan_only: bool,
     config_file: Path | None,
     **flags: Any,
@@ -73,4 +75,5 @@ def run(
     if plan_only:
         show_plan(context, plan, settings.workers)
         return 0
-    return carry_out(context, open_folder(context, plan, settings, settings.out), settings.workers)
+    folder = open_folder(context, plan, settings, settings.out)
+    return carry_out(context, folder, settings.workers, settings.executor, page=page)

@@ -8,12 +8,13 @@ import datetime
 import logging
 import shlex
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..episode.confining import confining_of
-from ..errors import BudgetTooSmallError
+from ..episode.confining import Confining, confining_of
+from ..errors import ApexError, BudgetTooSmallError, ExecutorError, RunFolderError
 from ..experiment.allowance import allowance_of
 from ..experiment.artifacts import RunFolder
 from ..experiment.identities import identify
@@ -22,12 +23,16 @@ from ..experiment.manifest import DONE
 from ..experiment.plan import Plan
 from ..experiment.resume import RUNS, reopen_same
 from ..experiment.run import Runner, RunOutcome
+from ..ports import SystemFiles
+from .trying import tried
 
 if TYPE_CHECKING:
     from ..config import Settings
     from ..events import Event
     from .context import Context
 
+PAGE = Path("report", "report.html")
+"""In a run folder, beside the other forms of the same report."""
 SECONDS_PER_EPISODE = 0.5
 """Assumed of one worker where no earlier run tells."""
 
@@ -41,7 +46,7 @@ def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | No
         out = RUNS / f"{stamp}-{plan.digest[:6]}"
     config = settings.model_dump(mode="json", exclude={"out", *settings.unsaid})
     models = identify(plan.arms, context.plugins.catalog)
-    sandbox = confining_of(plan.settings, context.plugins.catalog).to_json()
+    sandbox = _confining(context, plan).to_json()
     command = shlex.join(["apex", *sys.argv[1:]])
     return RunFolder.create(out, plan, command=command, config=config, models=models, sandbox=sandbox)
 
@@ -53,16 +58,22 @@ def check_out(out: Path | None) -> None:
 
 
 def say_confining(context: Context, plan: Plan) -> None:
-    """One line on stderr when others' code runs in a sandbox that does not hold it."""
-    if "sandbox_demand" not in plan.settings:
-        return
-    confining = confining_of(plan.settings, context.plugins.catalog)
-    if confining.weaker:
+    """One line on stderr when others' code runs in a sandbox that does not hold it. Raises SandboxError for one that lies."""
+    confining = _confining(context, plan)
+    if confining.weaker and "sandbox_demand" in plan.settings:
         context.say(f"warning: {confining.demand.reason} runs without a sandbox that holds it: {confining}")
 
 
-def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
-    """Run what is left of a folder's plan with progress on stderr. Raises BudgetTooSmallError; then a new run is gone."""
+def _confining(context: Context, plan: Plan) -> Confining:
+    catalog = context.plugins.catalog
+    return tried(confining_of(plan.settings, catalog), catalog)
+
+
+def execute(context: Context, folder: RunFolder, workers: int, executor: str = "") -> RunOutcome:
+    """Run what is left of a folder's plan with progress on stderr. Without an ``executor``, on that it was begun with.
+
+    Raises BudgetTooSmallError and ExecutorError; then a new run without an episode is gone.
+    """
     from ..episode.episode import run_episode
     from .exporting import Exporting
     from .progress import progress_on
@@ -70,9 +81,9 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
     plugins = context.plugins
     say_confining(context, folder.plan)
     shared = folder.plan.settings
-    executor = plugins.catalog.make("executor", str(shared.get("executor", "local")))
     exporting = None
     try:
+        place = plugins.catalog.make("executor", executor or executor_of(folder))
         allowance = allowance_of(folder, plugins.catalog)
         allowance.check()
         exporting = Exporting(folder, shared.get("hist_buckets"))
@@ -101,7 +112,7 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
 
         runner = Runner(
             folder,
-            executor,
+            place,
             run_episode,
             workers=workers,
             notify=notify,
@@ -110,16 +121,33 @@ def execute(context: Context, folder: RunFolder, workers: int) -> RunOutcome:
             allowance=allowance,
         )
         try:
+            if isinstance(place, contextlib.AbstractContextManager):
+                at_end.enter_context(place)  # what it needs is looked for before the first episode
             return runner.run()
         except BudgetTooSmallError:
             if folder.new:
                 folder.discard()
             raise
+        except ExecutorError:
+            if folder.records:
+                context.say(f"{len(folder.records)} of {folder.plan.size} episodes are safe: apex resume {folder.path}")
+            elif folder.new:
+                folder.discard()
+            raise
 
 
-def carry_out(context: Context, folder: RunFolder, workers: int) -> int:
-    """Run, report, and return the exit status."""
-    outcome = execute(context, folder, workers)
+def executor_of(folder: RunFolder) -> str:
+    """The executor that a run was begun with. It is no part of the plan: the episodes are the same on any."""
+    try:
+        config = tomllib.loads((folder.path / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    return str(folder.plan.settings.get("executor") or config.get("executor") or "local")
+
+
+def carry_out(context: Context, folder: RunFolder, workers: int, executor: str = "", *, page: bool = True) -> int:
+    """Run, report (with ``page`` also as HTML), and return the exit status."""
+    outcome = execute(context, folder, workers, executor)
     path = folder.path
     if not outcome.complete:
         spent = outcome.spent
@@ -133,42 +161,64 @@ def carry_out(context: Context, folder: RunFolder, workers: int) -> int:
             told: dict[str, object] = {"run": str(path), "finished": outcome.finished, "planned": outcome.planned}
             context.emit(told if spent is None else {**told, "spent": dataclasses.asdict(spent)})
         return outcome.exit_status
-    tell(context, path)
+    tell(context, path, page=page)
     warn_of_failures(context, folder, outcome)
     return outcome.exit_status
 
 
 def warn_of_failures(context: Context, folder: RunFolder, outcome: RunOutcome) -> None:
     """Which episodes failed for infrastructure, and the command that runs them again; and calls that failed in others."""
-    results = [record for record in folder.records.values() if record["status"] != "infrastructure"]
-    if failed := sum(record.get("failed_calls", 0) for record in results):
-        calls = sum(record.get("calls", 0) for record in results)
+    failed = calls = 0
+    reason = ""
+    for record in folder.lines():
+        if record["status"] == "infrastructure":
+            reason = reason or str(record["reason"])
+            continue
+        failed, calls = failed + record.get("failed_calls", 0), calls + record.get("calls", 0)
+    if failed:
         context.say(f"note: {failed} of {calls} model calls had no answer, in episodes that count (failed_calls)")
     if outcome.infrastructure:
-        reason = next(r["reason"] for r in folder.records.values() if r["status"] == "infrastructure")
         context.say(
             f"warning: {outcome.infrastructure} of {outcome.planned} episodes could not be run; the first: {reason}\n"
             f"  apex resume {folder.path} --retry-failed"
         )
 
 
-def tell(context: Context, path: Path) -> None:
+def tell(context: Context, path: Path, *, page: bool = True) -> None:
     """The result on stdout, and the readable reports in the folder."""
-    text = write_reports(context, path)
-    context.emit(summary(path) if context.json else {}, f"{text.rstrip()}\n\nrun folder: {path}".lstrip())
+    text = write_reports(context, path, page=page)
+    shown = path / PAGE if page and (path / PAGE).exists() else None
+    told = {**summary(path), "page": shown and str(shown)} if context.json else {}
+    where = f"run folder: {path}" + (f"\nreport: {shown}" if shown else "")
+    context.emit(told, f"{text.rstrip()}\n\n{where}".lstrip())
 
 
-def write_reports(context: Context, path: Path) -> str:
-    """Put the readable reports into the folder; returns the first of them."""
+def write_reports(context: Context, path: Path, *, page: bool = True) -> str:
+    """Put the readable reports into the folder, each whole; returns the first of them. Raises RunFolderError.
+
+    They are no part of the manifest: what they say is made from the files that it vouches for, and can be made again.
+    """
     catalog = context.plugins.catalog
     text = ""
-    (path / "report").mkdir(exist_ok=True)
-    for name in ("table", "markdown"):
-        if name in catalog.names("report"):
-            report = catalog.make("report", name)
-            rendered = report.render((path,))
-            (path / "report" / f"report{report.suffix or '.txt'}").write_text(rendered, encoding="utf-8")
-            text = text or rendered
+    try:
+        (path / PAGE).parent.mkdir(exist_ok=True)
+        for name in ("table", "markdown", *(("html",) if page else ())):
+            if name in catalog.names("report"):
+                report = catalog.make("report", name)
+                try:
+                    rendered = report.render((path,))
+                except ApexError as error:
+                    if name != "html":
+                        raise
+                    context.say(f"note: no HTML report: {error.cause}")  # a finished run is told all the same
+                    continue
+                target = (path / PAGE).with_name(f"report{report.suffix or '.txt'}")
+                SystemFiles().replace(target, rendered.encode("utf-8", "backslashreplace"))
+                text = text or rendered
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot write to {path}: {error.strerror}", f"free space, then: apex report {path}"
+        ) from error
     return text
 
 

@@ -97,7 +97,7 @@ def train(
         run=next(plan.jobs()).run,
     )
     out = (out or Path(f"{controller}-{'-'.join(arm.topologies)}.npz")).with_suffix(".npz")
-    executor = context.plugins.catalog.make("executor", "local")
+    executor = context.plugins.catalog.make("executor", settings.executor)
     trainer = Trainer(training, context.plugins.catalog, executor, run_episode, workers=settings.workers)
     curve = []
     try:

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from ..errors import ArtifactError, RunFolderError
 from ..interfaces import EpisodeResult
 from ..ports import Files, SystemFiles
-from .lines import cut_torn_tail, key_of, read_rows, to_line
+from .lines import cut_torn_tail, iterate_rows, key_of, to_line
 from .lock import FolderLock, claim
 from .manifest import DONE, STORE, verify_manifest, write_manifest
 from .plan import Key, Plan
@@ -34,6 +35,8 @@ SIDE_FILES = (
 """Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
 _OWN_FILES = ("trace.jsonl", "patch.diff", "metrics.jsonl")
 """Files of one episode."""
+INFRASTRUCTURE = "infrastructure"
+"""Status of an episode that could not be run."""
 CUT = "cut.jsonl"
 """Lines of episodes that a shared budget cut short: no results, but they cost tokens."""
 RAISED = "raised"
@@ -48,8 +51,8 @@ class RunFolder:
         self.plan = plan
         self._lock = lock
         self._files = files
-        self.records: dict[Key, dict[str, Any]] = {}
-        """Records of finished episodes."""
+        self.records: dict[Key, bool] = {}
+        """Finished episodes, and whether each could be run; their lines are on disk, and only there: see ``lines``."""
         self.new = False
         """Whether this process began the run."""
         self._made = False
@@ -120,13 +123,13 @@ class RunFolder:
         else:
             self._cut_torn_tails()
         planned = set(self.plan.keys())
-        for row in read_rows(self.path / EPISODES):
+        for _, row in iterate_rows(self.path / EPISODES):
             key = key_of(row)
             if key not in planned or key in self.records:
                 raise ArtifactError(f"{self.path / EPISODES}: {key} is not planned or there twice", "start a new run")
-            self.records[key] = row
+            self.records[key] = row.get("status") != INFRASTRUCTURE
         if retry_failed:
-            kept = {key: row for key, row in self.records.items() if row.get("status") != "infrastructure"}
+            kept = dict.fromkeys((key for key, ran in self.records.items() if ran), True)
             if finished and len(kept) == len(self.records):
                 raise RunFolderError(f"{self.path} is finished and no episode of it failed", f"apex report {self.path}")
             self.records = kept
@@ -151,7 +154,13 @@ class RunFolder:
                     (self.path / name).parent.mkdir(exist_ok=True)
                     self._files.append(self.path / name, data, sync=False)
             self._files.append(self.path / EPISODES, to_line(result.record), sync=True)
-        self.records[key] = dict(result.record)
+        self.records[key] = result.record.get("status") != INFRASTRUCTURE
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Lines of finished episodes as they are on disk. Raises ArtifactError."""
+        for _, row in iterate_rows(self.path / EPISODES):
+            if key_of(row) in self.records:
+                yield row
 
     def set_aside(self, record: Mapping[str, Any]) -> None:
         """Keep the line of an episode that is no result and will be run again. Raises RunFolderError."""
@@ -238,10 +247,13 @@ class RunFolder:
         place = {key: index for index, key in enumerate(self.plan.keys())}
         for name in (EPISODES, *SIDE_FILES):
             path = self.path / name
-            rows = read_rows(path)
-            ordered = sorted((row for row in rows if key_of(row) in self.records), key=lambda row: place[key_of(row)])
-            if ordered != rows:
-                self._files.replace(path, b"".join(to_line(row) for row in ordered))
+            last, in_order = -1, True
+            for _, row in iterate_rows(path):
+                now = place[key] if (key := key_of(row)) in self.records else -1
+                in_order, last = in_order and now >= max(0, last), now
+            if not in_order:
+                kept = [(place[key], line) for line, row in iterate_rows(path) if (key := key_of(row)) in self.records]
+                self._files.replace(path, b"".join(line for _, line in sorted(kept, key=itemgetter(0))))
 
     def __enter__(self) -> RunFolder:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,18 @@ from ..analysis import (
     decide,
     estimate_lift,
     holm,
+    merge_runs,
     oracle_success,
     pair,
+    points,
     read_run,
     repeated_success,
     summarize_arm,
 )
+from ..analysis.verdict import GO_LIFT
+from .looks import TakenLook
 from .planfile import Part, PlanFile
+from .prereg import PreRegistration
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Rung:
     """Success of the best static topology per episode, in hindsight."""
     repeated_static: float | None
     """The best static topology run three times: what luck alone brings."""
+    runs: tuple[str, ...] = ()
+    """Run folders, where looks made several of one."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +65,38 @@ class Decision:
     detectable: float | None
     excluded: int
     """Episodes that the registered exclusions leave out, infrastructure failures not among them."""
+    hypothesis: str = ""
+    rule: str = ""
+    """The registered rule, in words."""
+    looks: tuple[TakenLook, ...] = ()
+    """Of the sequential rule: all that were taken; the last one is the decision."""
 
 
 def judge_rung(part: Part, folder: Path, budget: int) -> Rung:
     """Read and summarise one run folder. Raises ArtifactError, NotComparableError."""
-    run = read_run(folder)
+    return _judged(part, read_run(folder), folder.name, budget)
+
+
+def judge_looked_at(plan: PlanFile, out: Path, looks: Sequence[TakenLook]) -> Rung:
+    """The same of the part that was run from look to look; its lifts are those of the looks, and nothing is tested twice.
+
+    Raises ArtifactError, NotComparableError.
+    """
+    part = plan.primary
+    assert part is not None
+    runs = plan.runs(part)[: len(looks)]
+    run = merge_runs([read_run(out / found.folder) for found in runs])
+    rung = _judged(part, run, part.name, part.budgets[0])
+    return replace(rung, lifts=(), holm={}, runs=tuple(found.folder for found in runs))
+
+
+def _judged(part: Part, run: RunData, folder: str, budget: int) -> Rung:
     statics = [name for name in part.arms if arm_role(name, run.arms.get(name)) is ArmRole.STATIC]
     first, *others = part.arms
     lifts = tuple(estimate_lift(pair(run.rows, first, name)) for name in others)
     best = part.best_static or _best_of(run.rows, statics)
     return Rung(
-        folder.name,
+        folder,
         part.name,
         budget,
         run.level,
@@ -80,11 +108,30 @@ def judge_rung(part: Part, folder: Path, budget: int) -> Rung:
     )
 
 
-def decide_plan(plan: PlanFile, out: Path, *, registered: bool = False) -> Decision | None:
-    """The decision on the registered claim, by the rule of ``analysis.decide`` at the registered level; None without one."""
+def decide_plan(
+    plan: PlanFile, out: Path, looks: Sequence[TakenLook] = (), *, registered: bool = False
+) -> Decision | None:
+    """The decision on the registered claim, by the rule of ``analysis.decide`` at the registered level; None without one.
+
+    Of a sequential plan it is that of the last of its ``looks``, as it was written.
+    """
     said, part = plan.prereg, plan.primary
     if said is None or part is None:
         return None
+    if said.sequential:
+        last = looks[-1]
+        return Decision(
+            last.decision,
+            last.sentence,
+            registered,
+            (),
+            last.missing,
+            None,
+            last.excluded,
+            said.hypothesis,
+            rule_of(said),
+            tuple(looks),
+        )
     budget = said.budget or part.budgets[0]
     folder = next(name for name, tokens in part.folders.items() if tokens == budget)
     run = read_run(out / folder)
@@ -109,6 +156,23 @@ def decide_plan(plan: PlanFile, out: Path, *, registered: bool = False) -> Decis
         verdict.missing,
         None if None in detectable else max(d for d in detectable if d is not None),
         len(run.rows) - len(rows),
+        said.hypothesis,
+        rule_of(said),
+    )
+
+
+def rule_of(said: PreRegistration) -> str:
+    """The registered rule, in words."""
+    against, gain = ", ".join(said.against), points(GO_LIFT)
+    if not said.sequential:
+        return (
+            f"one look, when all episodes are there: GO when {said.arm} is above each of {against} (one-sided, alpha "
+            f"{said.alpha:g} each) and gains {gain} over the best static topology; KILL when its upper bound is below that"
+        )
+    return (
+        f"looks at {', '.join(map(str, said.looks))} tasks, by {said.unit}: GO when the e-value of {said.arm} against "
+        f"each of {against} has reached {1 / said.alpha:g} and it gains {gain} over the best static topology; KILL "
+        f"when that of a gain below {gain} has"
     )
 
 

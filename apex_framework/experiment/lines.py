@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +32,26 @@ def cut_torn_tail(path: Path) -> int:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """All objects of a file; none if there is no file. Raises ArtifactError with the line's number."""
-    if not path.exists():
-        return []
-    rows = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ArtifactError(
-                f"{path}, line {number}: not JSON ({error})", "restore the file or start a new run"
-            ) from error
-        if not isinstance(row, dict):
-            raise ArtifactError(f"{path}, line {number}: not a JSON object", "restore the file or start a new run")
-        rows.append(row)
-    return rows
+    return [row for _, row in iterate_rows(path)]
+
+
+def iterate_rows(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Line and object, one after the other: a run's files are larger than what a run may hold. Raises ArtifactError."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ArtifactError(
+                    f"{path}, line {number}: not JSON ({error})", "restore the file or start a new run"
+                ) from error
+            if not isinstance(row, dict):
+                raise ArtifactError(f"{path}, line {number}: not a JSON object", "restore the file or start a new run")
+            yield line, row
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

@@ -10,7 +10,7 @@ from ..interfaces import MetricSample
 from ..telemetry.buckets import checked_buckets
 from ..telemetry.meters import EventMeter
 from ..telemetry.registry import Registry, from_row, to_row
-from .lines import read_rows, to_line
+from .lines import key_of, read_rows, to_line
 
 if TYPE_CHECKING:
     from .artifacts import RunFolder
@@ -44,10 +44,9 @@ class RunMetrics:
 def write_measured(folder: RunFolder) -> None:
     """``metrics/metrics.jsonl``, and ``metrics/throughput.jsonl``: per arm and class of message."""
     run = RunMetrics(folder.plan.settings.get("hist_buckets"))
-    place = {key: index for index, key in enumerate(folder.plan.keys())}
-    for key in sorted(folder.records, key=place.__getitem__):
-        path = folder.episode_path(key) / "metrics.jsonl"
-        run.add(folder.records[key], read_rows(path), str(path))
+    for record in folder.lines():  # in plan order by now
+        path = folder.episode_path(key_of(record)) / "metrics.jsonl"
+        run.add(record, read_rows(path), str(path))
     names = [arm.name for arm in folder.plan.arms]
     samples = sorted(run.samples(), key=lambda sample: (names.index(sample.labels[0][1]), sample.name, sample.labels))
     folder.replace(METRICS_FILE, b"".join(to_line(to_row(sample)) for sample in samples))

@@ -167,6 +167,21 @@ def choose_tasks(tasks: Sequence[Task], limit: int | None) -> tuple[PlannedTask,
     return tuple(PlannedTask(task.id, task.cluster, task.family) for task in tasks if task.id in ids)
 
 
+def in_order_of_looks(tasks: Sequence[PlannedTask], unit: str) -> tuple[PlannedTask, ...]:
+    """The order in which tasks are run from look to look: drawn from their names alone, whatever the suite's order.
+
+    By ``task`` the first n are what ``choose_tasks`` takes of them with a limit of n. By ``cluster`` the clusters are
+    drawn, and the tasks of each stay together, so that at a look nearly all clusters that were begun are complete.
+    """
+
+    def place(task: PlannedTask) -> tuple[Any, ...]:
+        own = derive_seed("sample", task.id)
+        cluster = task.cluster or task.id
+        return (derive_seed("look", cluster), cluster, own) if unit == "cluster" else (own,)
+
+    return tuple(sorted(tasks, key=place))
+
+
 def _short(value: Any) -> str:
     text = canonical_json(value)
     return text if len(text) <= 60 else f"{text[:40]}… ({digest_of(value)[:8]})"

@@ -7,13 +7,14 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
 from .armfile import ArmSpec, read_arm
 from .plan import digest_of
-from .prereg import PreRegistration, check_registration, read_registration
+from .prereg import PreRegistration, check_looks, check_registration, read_registration
 
 SPLITS = ("train", "dev", "test")
 _TASKS = ("suite", "limit", "seeds", "seed", "budgets", "families", "best_static")
@@ -60,6 +61,16 @@ class Part:
 
 
 @dataclass(frozen=True)
+class PlannedRun:
+    """A run folder of a plan."""
+
+    folder: str
+    budget: int
+    look: Mapping[str, Any] = field(default_factory=dict)
+    """Where a part is run from look to look: ``unit``, and the tasks ``from`` and ``to`` in the order of looks."""
+
+
+@dataclass(frozen=True)
 class PlanFile:
     """A plan as it was read; equal plans have equal digests, however they are laid out."""
 
@@ -90,6 +101,22 @@ class PlanFile:
     def primary(self) -> Part | None:
         """The part that the registered claim is about."""
         return None if self.prereg is None else next(p for p in self.parts if p.name == self.prereg.part)
+
+    def looked_at(self, part: Part) -> bool:
+        """Whether a part is run from look to look."""
+        return self.prereg is not None and self.prereg.sequential and part.name == self.prereg.part
+
+    def runs(self, part: Part) -> tuple[PlannedRun, ...]:
+        """Run folders of a part: one per budget; one per look where it may stop at each."""
+        if self.prereg is None or not self.looked_at(part):
+            return tuple(PlannedRun(folder, budget) for folder, budget in part.folders.items())
+        spans = enumerate(pairwise((0, *self.prereg.looks)), 1)
+        return tuple(
+            PlannedRun(
+                f"{part.name}@look{number}", part.budgets[0], {"unit": self.prereg.unit, "from": begin, "to": end}
+            )
+            for number, (begin, end) in spans
+        )
 
 
 def read_plan_file(path: Path) -> PlanFile:
@@ -148,7 +175,9 @@ class _Reader:
             prereg = read_registration(self._table(data, "prereg"), [part.name for part in parts], self._wrong)
         plan = PlanFile(self._path, name, parts, arms, settings, prereg)
         if prereg is not None and plan.primary is not None:
-            check_registration(prereg, plan.primary.arms, plan.primary.budgets, self._wrong)
+            part = plan.primary
+            check_registration(prereg, part.arms, part.budgets, self._wrong)
+            check_looks(prereg, part.limit, part.budgets, part.best_static, self._wrong)
         return plan
 
     def _part(self, row: Mapping[str, Any], index: int) -> Part:

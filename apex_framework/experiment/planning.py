@@ -21,7 +21,7 @@ from ..plugins import Plugins
 from .allowance import Allowance
 from .arms import check_names
 from .foresight import answering, check_arm
-from .plan import UNTRAINED, Plan, PlannedTask, choose_tasks
+from .plan import UNTRAINED, Plan, PlannedTask, choose_tasks, in_order_of_looks
 
 
 def make_plan(
@@ -69,6 +69,7 @@ def make_plan(
         made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
     every = made.tasks(split)
     tasks = _of_families(choose_tasks(every, limit), (settings or {}).get("families"))
+    tasks = _of_look(tasks, (settings or {}).get("look"))
     settings = confined(settings or {}, arms, every, catalog)
     return Plan(
         suite=suite,
@@ -95,6 +96,18 @@ def _of_families(tasks: tuple[PlannedTask, ...], families: Sequence[str] | None)
     if unknown := [name for name in families if name not in known]:
         raise ConfigError(f"no task of family {unknown[0]!r} is planned", f"known: {', '.join(known) or 'none'}")
     return tuple(task for task in tasks if task.family in families)
+
+
+def _of_look(tasks: tuple[PlannedTask, ...], look: Mapping[str, Any] | None) -> tuple[PlannedTask, ...]:
+    """The tasks that a look is the first to see; all where there is none. Raises ConfigError for a look beyond them."""
+    if not look:
+        return tasks
+    if look["to"] > len(tasks):
+        raise ConfigError(
+            f"a look at {look['to']} tasks is beyond the {len(tasks)} that there are",
+            f"looks and limit up to {len(tasks)}",
+        )
+    return in_order_of_looks(tasks, look["unit"])[look["from"] : look["to"]]
 
 
 def replan(plan: Plan, plugins: Plugins, budgets: BudgetSettings | None = None) -> Plan:

@@ -6,12 +6,16 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from .armfile import Wrong
 
 FIXED = "fixed"
 """The stop rule that looks once, when every planned episode is there."""
+SEQUENTIAL = "sequential"
+"""The stop rule that looks at the registered numbers of tasks, and stops when a look decides."""
+UNITS = ("task", "cluster")
 _KEYS = (
     "hypothesis",
     "estimand",
@@ -23,6 +27,8 @@ _KEYS = (
     "claim",
     "discordance",
     "stop",
+    "looks",
+    "unit",
     "exclusions",
     "hashes",
 )
@@ -49,6 +55,15 @@ class PreRegistration:
     """What is left out of the judgement: ``infrastructure``, ``family:NAME``, ``task:ID``."""
     hashes: Mapping[str, str] = field(default_factory=dict)
     """``suite``, ``solver``, ``policy.ARM`` -> first hex digits that must be found when it is registered."""
+    looks: tuple[int, ...] = ()
+    """Of the sequential rule: tasks at which it looks; at the last one all of them are there."""
+    unit: str = "task"
+    """Of the sequential rule: what it takes as independent and bets on, ``task`` or ``cluster``."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether it may stop before its last task."""
+        return self.stop == SEQUENTIAL
 
     @property
     def confidence(self) -> float:
@@ -60,10 +75,11 @@ class PreRegistration:
         return f"family:{family}" in self.exclusions or f"task:{task_id}" in self.exclusions
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dict."""
+        """Plain dict; without looks where there are none, so that plans registered before there were any keep their digest."""
         return {
             key: list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
             for key, value in vars(self).items()
+            if self.sequential or key not in ("looks", "unit")
         }
 
 
@@ -108,8 +124,7 @@ def read_registration(table: Mapping[str, Any], parts: Sequence[str], wrong: Wro
     budget = table.get("budget", 0)
     if isinstance(budget, bool) or not isinstance(budget, int):
         raise wrong("budget", f"prereg: budget: tokens are needed, not {budget!r}")
-    if (stop := table.get("stop", FIXED)) != FIXED:
-        raise wrong("stop", f"prereg: unknown stop rule {stop!r}", f"known: {FIXED} (one look, at the end)")
+    stop, looks, unit = _stop_rule(table, wrong)
     exclusions = table.get("exclusions", ["infrastructure"])
     if not isinstance(exclusions, list):
         raise wrong("exclusions", f"prereg: exclusions: a list is needed, not {exclusions!r}")
@@ -147,8 +162,67 @@ def read_registration(table: Mapping[str, Any], parts: Sequence[str], wrong: Wro
         stop=stop,
         exclusions=tuple(exclusions),
         hashes=hashes,
+        looks=looks,
+        unit=unit,
         **{key: float(value) for key, value in numbers.items()},
     )
+
+
+def _stop_rule(table: Mapping[str, Any], wrong: Wrong) -> tuple[str, tuple[int, ...], str]:
+    """Rule, looks and unit. Raises what ``wrong`` makes."""
+    stop = table.get("stop", FIXED)
+    if stop not in (FIXED, SEQUENTIAL):
+        raise wrong(
+            "stop",
+            f"prereg: unknown stop rule {stop!r}",
+            f"known: {FIXED} (one look, at the end), {SEQUENTIAL} (at the tasks that looks names)",
+        )
+    if stop == FIXED:
+        if said := next((key for key in ("looks", "unit") if key in table), ""):
+            raise wrong(said, f'prereg: {said} does not go with stop = "{FIXED}"', f'stop = "{SEQUENTIAL}"')
+        return FIXED, (), UNITS[0]
+    looks = table.get("looks")
+    if not isinstance(looks, list) or len(looks) < 2 or any(type(n) is not int or n < 1 for n in looks):
+        raise wrong(
+            "looks" if "looks" in table else "stop",
+            f"prereg: looks: at least two numbers of tasks are needed, not {looks!r}",
+            "looks = [100, 300, 500]",
+        )
+    if any(later <= sooner for sooner, later in pairwise(looks)):
+        raise wrong("looks", f"prereg: looks do not increase: {', '.join(map(str, looks))}", "looks = [100, 300, 500]")
+    if (unit := table.get("unit", UNITS[0])) not in UNITS:
+        raise wrong("unit", f"prereg: unknown unit {unit!r}", f"known: {', '.join(UNITS)}")
+    return SEQUENTIAL, tuple(looks), str(unit)
+
+
+def check_looks(said: PreRegistration, limit: int, budgets: Sequence[int], best_static: str, wrong: Wrong) -> None:
+    """Check the looks against the part that they are taken at. Raises what ``wrong`` makes."""
+    if not said.sequential:
+        return
+    if said.looks[-1] > limit:
+        raise wrong(
+            "looks",
+            f"prereg: a look at {said.looks[-1]} tasks is beyond the {limit} of part {said.part!r}",
+            f"limit = {said.looks[-1]}, or no look after {limit}",
+        )
+    if said.looks[-1] < limit:
+        raise wrong(
+            "looks",
+            f"prereg: no look is at the {limit} tasks of part {said.part!r}; the last is at {said.looks[-1]}",
+            f"end looks with {limit}, or limit = {said.looks[-1]}",
+        )
+    if len(budgets) > 1:
+        raise wrong(
+            "stop",
+            f"prereg: part {said.part!r} has {len(budgets)} budgets, and looks are taken at one",
+            "put the other rungs into a part of their own",
+        )
+    if best_static not in said.against:
+        raise wrong(
+            "stop",
+            f"prereg: a look needs to know the best static topology, and part {said.part!r} names none of against",
+            'best_static = "static_star", as chosen on dev',
+        )
 
 
 def check_registration(said: PreRegistration, arms: Sequence[str], budgets: Sequence[int], wrong: Wrong) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import ApexError, BudgetTooSmallError
 from ..events import EpisodeFinished, EpisodeStarted, Event, RunFinished
@@ -82,6 +83,11 @@ class Runner:
         self._allowance = allowance
         self._stop: Spent | ApexError | None = None
         self._cut: list[Mapping[str, str]] = []
+        self._refused = {arm.name: (0, 0) for arm in folder.plan.arms}
+        """Arm -> finished episodes, and those of them that were refused every call."""
+        for record in folder.lines() if folder.records else ():
+            done, refused = self._refused[str(record["arm"])]
+            self._refused[str(record["arm"])] = done + 1, refused + _was_refused(record)
 
     def run(self) -> RunOutcome:
         """Run what is not finished yet, then close the folder's books if all is there.
@@ -106,11 +112,11 @@ class Runner:
                     close()
         if isinstance(self._stop, ApexError):
             raise self._stop
-        records = self._folder.records.values()
+        records = self._folder.records
         outcome = RunOutcome(
             finished=len(records),
             planned=plan.size,
-            infrastructure=sum(record.get("status") == "infrastructure" for record in records),
+            infrastructure=sum(not ran for ran in records.values()),
             signal=interruption.signal,
             spent=self._stop,
             cut=len(self._cut),
@@ -157,18 +163,23 @@ class Runner:
             self._notify(event)
         self._notify(EpisodeFinished(episode, result.record))
         self._on_result(result)
-        self._require_calls(str(result.record["arm"]))
+        self._require_calls(result.record)
 
-    def _require_calls(self, arm: str) -> None:
+    def _require_calls(self, record: Mapping[str, Any]) -> None:
         """Raises BudgetTooSmallError when the first episodes of an arm were refused every call."""
-        plan = self._folder.plan
-        records = [record for (name, _, _), record in self._folder.records.items() if name == arm]
+        plan, arm = self._folder.plan, str(record["arm"])
+        done, refused = self._refused[arm]
+        self._refused[arm] = done, refused = done + 1, refused + _was_refused(record)
         enough = min(_PROBE, len(plan.tasks) * len(plan.seeds))
-        if len(records) == enough and all(row.get("denied", 0) and not row.get("calls", 0) for row in records):
+        if done == refused == enough:
             raise BudgetTooSmallError(
                 f"the budget of arm {arm!r} pays for no call: {enough} episodes were refused every one",
                 "give a larger --budget",
             )
+
+
+def _was_refused(record: Mapping[str, Any]) -> bool:
+    return bool(record.get("denied", 0)) and not record.get("calls", 0)
 
 
 def _episode_id(arm: str, task_id: str, seed: int) -> str:

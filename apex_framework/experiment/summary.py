@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from .lines import read_rows, to_line
+from .lines import iterate_rows, to_line
 
 if TYPE_CHECKING:
     from .artifacts import RunFolder
@@ -32,6 +33,10 @@ def write_metrics(folder: RunFolder) -> None:
     from ..analysis.recompute import SUMMARY, summarize
 
     names = [arm.name for arm in folder.plan.arms]
-    sides = {name: read_rows(folder.path / name) for name in ("decisions.jsonl", "switches.jsonl", "calls.jsonl")}
-    summary = summarize(names, list(folder.records.values()), sides)
+    sides = {name: _rows(folder, name) for name in ("decisions.jsonl", "switches.jsonl", "calls.jsonl")}
+    summary = summarize(names, folder.lines(), sides)
     folder.replace(SUMMARY, json.dumps(summary, indent=1).encode() + b"\n")
+
+
+def _rows(folder: RunFolder, name: str) -> Iterator[dict[str, Any]]:
+    return (row for _, row in iterate_rows(folder.path / name))

@@ -62,8 +62,11 @@ class ScriptedBackend:
         model_id: str = "scripted",
         latency_ms: float = 0.0,
         context_tokens: int = 1_000_000,
+        remember: bool = True,
     ) -> None:
+        """Without ``remember`` nothing is kept of what it is asked: a resident model serves more episodes than memory holds."""
         self.requests: list[LLMRequest] = []
+        self._remember = remember
         self._latency_ms = latency_ms
         deterministic = isinstance(answers, str) or callable(answers)
         self._capabilities = LLMCapabilities(model_id, context_tokens, deterministic, is_llm=False)
@@ -80,7 +83,8 @@ class ScriptedBackend:
 
     async def generate(self, request: LLMRequest) -> LLMResult:
         """The script's next answer."""
-        self.requests.append(request)
+        if self._remember:
+            self.requests.append(request)
         if not self._capabilities.deterministic:
             await asyncio.sleep(self._latency_ms / 1000)
         answer = self._next(request)

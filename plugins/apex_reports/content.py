@@ -10,6 +10,7 @@ from shlex import quote
 from apex_framework.analysis import Answer, ArmRole, ArmSummary, Lift, answer_runs, points
 
 from .plain import plain
+from .registered import Registered, registered_of
 
 LEVELS = {
     "L0": "mechanism tests: nothing about success",
@@ -41,6 +42,8 @@ class Content:
     tables: tuple[Table, ...]
     limits: tuple[str, ...]
     commands: tuple[str, ...]
+    registered: Registered | None = None
+    """Where the run belongs to an experiment that has decided."""
 
 
 def content_of(runs: Sequence[Path], best_static: str = "") -> Content:
@@ -60,6 +63,7 @@ def content_from(answer: Answer, runs: Sequence[Path], options: str = "") -> Con
         tables=tuple(_plain(table) for table in tables if table.rows),
         limits=tuple(plain(limit, 2_000) for limit in _limits(answer)),
         commands=tuple(plain(command, 4_000) for command in _commands(answer, runs, options)),
+        registered=registered_of(runs),
     )
 
 
@@ -255,7 +259,9 @@ def _limits(answer: Answer) -> list[str]:
         for arm in answer.arms
         if answer.run.policies.get(arm.arm) == "untrained"
     ]
-    if level != "L4":
+    if level == "L3":
+        limits.append("At level L3 what was recorded is compared: not what another topology would have made of it.")
+    elif level != "L4":
         limits.append(
             f"At level {level or '?'} neither the size nor the sign of a difference carries over to language models."
         )
@@ -268,7 +274,7 @@ def _limits(answer: Answer) -> list[str]:
     clusters = {row.cluster for row in answer.run.rows if row.judged}
     if len(clusters) < 30:
         limits.append(f"Only {len(clusters)} clusters: intervals come from sign flips of whole clusters.")
-    limits.append("One suite, one solver, one budget: other tasks and budgets may rank the arms otherwise.")
+    limits.append("One suite, one source of answers, one budget: other tasks and budgets may rank the arms otherwise.")
     return limits
 
 

@@ -8,7 +8,7 @@ from os.path import isfile  # unlike Path's, false for a name that no disk can h
 from pathlib import Path
 from shlex import quote
 
-from apex_framework.analysis import Answer, EpisodeRow, RunData, answer_runs, read_run, rungs_of
+from apex_framework.analysis import Answer, EpisodeRow, RunData, answer_of, merge_runs, read_run, rungs_of
 
 from . import switching
 from .account import Told
@@ -63,8 +63,9 @@ class Findings:
 def find(runs: Sequence[Path], best_static: str = "") -> Findings:
     """Read run folders. Raises ArtifactError, NotComparableError."""
     told = tuple(Told(run, run_facts(run)) for run in runs)
-    named, (runs, rungs) = runs, _apart(runs)
-    answer = answer_runs(runs, best_static=best_static)
+    named, (read, rungs) = runs, _apart(runs)
+    runs = [run.path for run in read]
+    answer = answer_of(merge_runs(read), best_static=best_static)  # its latencies are those of observe, read once
     given = f" --best-static {quote(best_static)}" if best_static else ""
     picked = chosen(answer)
     observed = observe(runs, picked)
@@ -85,7 +86,7 @@ def find(runs: Sequence[Path], best_static: str = "") -> Findings:
     )
 
 
-def _apart(runs: Sequence[Path]) -> tuple[list[Path], list[RunData]]:
+def _apart(runs: Sequence[Path]) -> tuple[list[RunData], list[RunData]]:
     """The runs that are read as one, and those that have an arm of the first one at another budget.
 
     Raises ArtifactError, NotComparableError.
@@ -95,7 +96,8 @@ def _apart(runs: Sequence[Path]) -> tuple[list[Path], list[RunData]]:
     other = [run for run in data if any(run.arms[n].get("budget") != b for n, b in budgets.items() if n in run.arms)]
     if other:
         rungs_of(data)  # refuses what differs in more than its budget
-    return [run.path for run in data if run not in other], other
+    apart = {id(run) for run in other}
+    return [run for run in data if id(run) not in apart], other
 
 
 def _episodes(answer: Answer, observed: Observed, picked: dict[Key, str], runs: Sequence[Path]) -> list[Episode]:

@@ -52,6 +52,8 @@ class Line:
         value = self.row.get(name) or {}
         if not isinstance(value, dict):
             raise self.wrong(name, "no table")
+        if all(type(number) is float and isfinite(number) for number in value.values()):
+            return value
         inner = Line(f"{self.place}, {name}", value)
         return {key: inner.number(key) for key in value}
 
@@ -60,6 +62,8 @@ class Line:
         value = self.row.get(name) or []
         if not isinstance(value, list):
             raise self.wrong(name, "no list")
+        if all(type(number) is float and isfinite(number) for number in value):
+            return tuple(value)
         inner = Line(f"{self.place}, {name}", {str(i): v for i, v in enumerate(value)})
         return tuple(inner.number(key) for key in inner.row)
 

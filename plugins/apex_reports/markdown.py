@@ -30,6 +30,9 @@ class Markdown:
         found = content.content_of(runs, self._best_static)
         word, _, rest = _text(found.verdict).partition(":")
         parts = [f"**{word}:**{rest}", f"*{_text(found.level)}*", _list(found.facts)]
+        if (decided := found.registered) is not None:
+            said = f"**{_text(decided.word)}**, by the registered rule: {_text(decided.sentence)}"
+            parts = [said, _list(decided.facts), "## This run by itself", *parts]
         for table in found.tables:
             parts += [f"## {table.title}", _pipes(table)]
             if table.notes:

@@ -62,8 +62,21 @@ def verdict(found: Findings) -> str:
         count = f"{found.answer.missing_episodes:,} of {found.answer.run.planned:,}"
         missing = f'<p class="warn"><strong>Not finished:</strong> {count} planned episodes are missing.</p>'
     return (
-        f'{missing}<div class="verdict {cls}" id="verdict" tabindex="-1"><p class="word">{markup(word)}</p>{spans}'
+        f'{_registered(found)}{missing}<div class="verdict {cls}" id="verdict" tabindex="-1"><p class="word">{markup(word)}</p>{spans}'
         f'<p>{markup(_sentence(rest, verdicts[0].arm if verdicts else ""), 2_000)}</p>{decision}<p class="level">{markup(found.content.level)}</p></div>'
+    )
+
+
+def _registered(found: Findings) -> str:
+    """The decision of the experiment that the run belongs to, above everything that is this run's alone."""
+    decided = found.content.registered
+    if decided is None:
+        return ""
+    cls = {"GO": "better", "KILL": "worse"}.get(decided.word, "inconclusive")
+    return (
+        f'<div class="verdict {cls}" id="decision"><p class="word">{markup(decided.word)}</p>'
+        f"<p>By the registered rule: {markup(decided.sentence, 2_000)}</p>{listed(decided.facts)}</div>"
+        '<p class="level">This run by itself:</p>'
     )
 
 

@@ -32,6 +32,9 @@ class Table:
         found = content.content_of(runs, self._best_static)
         parts = ["\n".join(_wrapped(found.verdict)), "\n".join(_wrapped(found.level))]
         parts.append("\n".join(line for fact in found.facts for line in _wrapped(fact)))
+        if (decided := found.registered) is not None:
+            head = _wrapped(f"{decided.word}, by the registered rule: {decided.sentence}")
+            parts.insert(0, "\n".join([*head, *(x for fact in decided.facts for x in _wrapped(fact, "  "))]))
         for table in found.tables:
             notes = [line for note in table.notes for line in _wrapped(note, "  ")]
             parts.append("\n".join([table.title, *_aligned(table), *notes]))

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,11 @@ GREEDY: Final = ("many_processes", "much_memory_together", "much_work_together")
 """Attempts to take more than is permitted by several processes; each is made in a sandbox of its own."""
 WHOLE_TREE: Final = frozenset(("live_on", *GREEDY))
 """Attempts that only something outside the confined process can stop."""
+HOLDING: Final = ("read_canary", "write_outside", "tcp_to_host", "signal_to_outside")
+"""Quick attempts that a sandbox stops which says that it holds files, network and processes."""
+LIMITING: Final = ("much_memory", "endless_work")
+"""Quick attempts that a sandbox stops which says that it limits amounts."""
+_QUICK_S: Final = 20.0
 _ENTER: Final = (
     "import sys,pickle,base64,os;sys.path[:0]=sys.argv[1].split(os.pathsep);"
     "sandbox,within=(pickle.loads(base64.b64decode(t)) for t in sys.argv[2:4]);"
@@ -83,6 +88,36 @@ def run_probes(sandbox: Sandbox, limits: Confinement | None = None, *, entered: 
         return (*seen.values(), *together)
 
 
+def run_some(sandbox: Sandbox, names: Sequence[str]) -> tuple[Attempt, ...]:
+    """Make these attempts only, in a wrapped process and at the same time in one that was entered: a fraction of a second.
+
+    One that got out either way is told as out. Nothing when no wrapped process runs; one that cannot be entered counts for
+    nothing. Blocking. Raises OSError and subprocess.SubprocessError.
+    """
+    with contextlib.ExitStack() as stack:
+        place = Path(tempfile.mkdtemp(prefix="apex-probes-", dir="/var/tmp" if os.path.isdir("/var/tmp") else None))
+        stack.callback(shutil.rmtree, place, ignore_errors=True)
+        stack.callback(_end_what_lives, place)
+        outside = place / "outside"
+        children: list[subprocess.Popen[bytes]] = []
+        outside.mkdir()
+        canaries = stack.enter_context(_canaries(outside))
+        for entered in (False, True):
+            root = place / f"root{len(children)}"
+            root.mkdir()
+            within = Confinement(root, readable=(SCRIPT.parent,))
+            children.append(_start(sandbox, within, {**canaries, "some": list(names)}, "", entered=entered))
+            stack.callback(_end, children[-1])
+        outputs = [_output_of(child, _QUICK_S) for child in children]
+    if children[0].returncode != 0:
+        return ()
+    wrapped, entered_ = (json.loads(o) if c.returncode == 0 else {} for c, o in zip(children, outputs, strict=True))
+    return tuple(
+        Attempt(name, *max((facts[name] for facts in (wrapped, entered_) if name in facts), key=lambda fact: fact[0]))
+        for name in names
+    )
+
+
 def how_many() -> int:
     """Attempts that ``run_probes`` makes in a wrapped process."""
     from .inside import PROBES
@@ -121,10 +156,15 @@ def _output_of(child: subprocess.Popen[bytes], seconds: float = SECONDS) -> byte
     try:
         output, _ = child.communicate(timeout=seconds)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        _end(child)
     return output
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """With all of its group, whether or not it ended itself."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
 
 
 def _outcome(process: subprocess.Popen[bytes], name: str) -> Attempt:

@@ -1,0 +1,99 @@
+"""One run folder of an experiment: its settings, its arms, its plan, and what carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from .context import Context
+from .options import base_arm, plugin_settings
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..episode.arm import Arm
+    from ..experiment.plan import Plan
+    from ..experiment.planfile import Part, PlanFile, PlannedRun
+    from ..experiment.registration import Lock
+
+Machine = Mapping[str, Any]
+"""Settings that a plan leaves to whoever runs it: workers, executor, allow_weaker_sandbox."""
+
+
+def settings_of(plan: PlanFile, part: Part, budget: int, machine: Machine) -> Settings:
+    """Settings in force for one run of the plan: its own, and the machine's. Raises ConfigError."""
+    from ..config import load_settings
+
+    own = {"suite": part.suite, "split": part.split, "episodes": part.limit, "seed": part.seed, "budget": budget}
+    try:
+        # No folder's apex.toml and no variable: what is not in the plan is not registered. A file has no apex.toml in it.
+        return load_settings({**plan.settings, **own, **machine}, directory=plan.path, environ={}).settings
+    except ConfigError as error:
+        cause = error.cause[2:] if error.cause.startswith("--") else error.cause
+        raise ConfigError(f"{plan.path}: settings: {cause}", error.remedy) from None
+
+
+def arms_of(plan: PlanFile, part: Part, settings: Settings) -> list[Arm]:
+    """The arms of a part. Raises UnknownNameError, ConfigError."""
+    from ..experiment.arms import arm_named
+
+    base = base_arm(settings)
+    return [plan.arms[name].arm(base) if name in plan.arms else arm_named(name, base) for name in part.arms]
+
+
+def check_arm(context: Context, arm: Arm) -> None:
+    """Raises UnknownNameError, MissingExtraError, ConfigError, with the arm's name."""
+    from ..experiment.arms import check_names
+
+    check_names(arm, context.plugins.catalog)
+
+
+def plan_of(
+    context: Context, plan: PlanFile, part: Part, run: PlannedRun, lock: Lock | None, machine: Machine
+) -> tuple[Plan, Settings]:
+    """What one run folder is planned to hold. Raises what ``make_plan`` raises."""
+    from ..experiment.planning import make_plan
+
+    settings = settings_of(plan, part, run.budget, machine)
+    shared = plugin_settings(context, settings)
+    shared["experiment"] = {"name": plan.name, "part": part.name, "registered": lock.digest if lock else ""}
+    if part.families:
+        shared["families"] = list(part.families)
+    if part.best_static:
+        shared["best_static"] = part.best_static
+    if run.look:
+        shared["look"] = dict(run.look)
+    asked = make_plan(
+        context.plugins,
+        arms_of(plan, part, settings),
+        suite=part.suite,
+        split=part.split,
+        limit=part.limit,
+        seeds=part.seeds,
+        seed=part.seed,
+        real_time=settings.real_time,
+        settings=shared,
+    )
+    return asked, settings
+
+
+def run_folder(context: Context, asked: Plan, settings: Settings, folder: Path) -> int:
+    """Run what is left of one folder, and return the exit status. Raises PlanChangedError, ArtifactError and what runs raise."""
+    from ..experiment.artifacts import read_plan
+    from ..experiment.manifest import DONE, verify_manifest
+    from .running import execute, open_folder, warn_of_failures
+
+    if (folder / DONE).exists():
+        read_plan(folder).require_same(asked)
+        verify_manifest(folder)
+        return 0
+    context.say(f"{folder.name}: {asked.size:,} episodes")
+    opened = open_folder(context, asked, settings, folder)
+    outcome = execute(context, opened, settings.workers, settings.executor)
+    if not outcome.complete:
+        why = "interrupted" if outcome.spent is None else f"stopped: {outcome.spent}"
+        context.say(f"{why}: {outcome.finished} of {outcome.planned} episodes are safe; the same command goes on")
+        return outcome.exit_status
+    warn_of_failures(context, opened, outcome)
+    return outcome.exit_status
