@@ -37,8 +37,7 @@ def test_a_role_that_only_passes_on_changes_outcomes(mini: Stage, whole: dict[st
     def outcome(result: EpisodeResult) -> tuple[object, ...]:
         return result.patch, result.record["success"], result.record["steps"]
 
-    mute = {task: mini.play(task, controller=ARM, team=f"swe_mute:{role}") for task in whole}
-    assert [t for t in whole if outcome(mute[t]) != outcome(whole[t])] != []
+    assert any(outcome(mini.play(t, controller=ARM, team=f"swe_mute:{role}")) != outcome(whole[t]) for t in whole)
 
 
 def test_the_critic_stops_a_change_that_only_pleases_the_tests(ears: Stage) -> None:

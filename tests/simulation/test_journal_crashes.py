@@ -25,6 +25,7 @@ def test_whatever_call_the_machine_stops_at_no_acknowledged_record_is_lost_and_n
     assert len(ends) > 8  # the crashes fell everywhere
 
 
+@pytest.mark.slow
 def test_large_records_survive_in_any_mixture_of_their_sectors() -> None:
     ends = set()
     for crash, story in explore(size=700, step=101, draws=100):
@@ -32,11 +33,13 @@ def test_large_records_survive_in_any_mixture_of_their_sectors() -> None:
     assert len(ends) > 8
 
 
+@pytest.mark.slow
 def test_writes_that_take_only_a_part_change_nothing() -> None:
     for crash, story in explore(short_writes=True, size=300, step=100, draws=20):
         check_recovery(crash.disk, story)
 
 
+@pytest.mark.slow
 def test_f07_a_crash_at_any_call_of_a_recovery_ends_in_the_same_state() -> None:
     points = 0
     for crash, story in explore(step=60):
@@ -79,6 +82,7 @@ def test_f09_on_a_disk_that_fails_for_good_the_journal_says_that_it_is_in_doubt(
     assert check_failures(errno.EIO, forever=True) > 5
 
 
+@pytest.mark.slow
 def test_f09_a_crash_anywhere_after_a_failure_anywhere() -> None:
     for fault in range(1, clean_calls() + 1):
         for crash, story in explore(step=200, draws=2, fault=fault):

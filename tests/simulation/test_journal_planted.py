@@ -112,6 +112,7 @@ PLANTED: dict[str, tuple[object, str, object]] = {
 """What is wrong -> the place that is patched, and with what."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, name, broken = PLANTED[bug]

@@ -42,6 +42,7 @@ def test_rows_have_the_common_form_and_name_a_peer(
     assert all(isinstance(row["value"], int | float) for row in rows)
 
 
+@pytest.mark.slow
 def test_an_episode_costs_cpu_in_proportion_to_its_messages() -> None:
     def fit() -> float:
         rows = list(overhead.run(SimpleNamespace(n=3)))

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 
+import apex_framework.cli.program  # noqa: F401  # bound to the real Context before a test puts its own in its place
 from apex_executors.local import LocalExecutor
 from apex_framework.cli import boundary
 from apex_framework.cli.context import Context
@@ -148,6 +149,7 @@ def done(apex: Terminal) -> Terminal:
     return apex
 
 
+@pytest.mark.slow
 def test_a_registered_plan_ends_in_a_decision_and_goes_on_where_it_stopped(apex: Terminal) -> None:
     status, out, _ = apex(experiment, "plan.toml", "--register", json=True)
     assert status == 0
@@ -328,6 +330,23 @@ def test_a_forged_manifest_does_not_hide_a_forged_number(done: Terminal) -> None
     write_manifest(Path("out/main"), SystemFiles())
     status, _, err = done(verify, "out/main")
     assert (status, "is told" in err) == (5, True)
+
+
+def test_every_run_has_its_page_with_the_decision_and_the_manifest_does_not_need_it(done: Terminal) -> None:
+    page = Path("out/main/report/report.html")
+    word = json.loads(Path("out/experiment.json").read_text())["decision"]["word"]
+    assert f'id="decision"><p class="word">{word}</p>' in page.read_text()
+    before = page.read_bytes()
+    status, out, _ = done(report, "out/main", "--format", "html", json=True)
+    assert (status, json.loads(out)["text"].encode()) == (0, before)
+    assert done(verify, "out")[0] == 0
+    page.unlink()
+    assert done(verify, "out")[0] == 0
+    assert done(experiment, "plan.toml", "--out", "out", "--no-report")[0] == 0
+    assert not page.exists()
+    status, out, _ = done(experiment, "plan.toml", "--out", "out")
+    assert out.splitlines()[-1] == "report: out/main/report/report.html"
+    assert page.read_bytes() == before
 
 
 def test_what_is_no_finished_run_cannot_be_verified(done: Terminal) -> None:

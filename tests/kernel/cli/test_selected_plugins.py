@@ -28,7 +28,8 @@ def test_settings_reach_the_arm_and_the_jobs(tmp_path: Path) -> None:
     settings = load_settings(directory=tmp_path, environ=chosen).settings
     arm = base_arm(settings)
     assert (arm.policies, arm.interceptors, arm.tools) == (("careful", "strict"), ("cache",), ("fs", "test", "web"))
-    assert plugin_settings(Context(), settings) == {"workspace": "remote", "executor": "cluster", "exporters": ["log"]}
+    assert plugin_settings(Context(), settings) == {"workspace": "remote", "exporters": ["log"]}
+    assert settings.executor == "cluster"  # where episodes are run is no part of a plan
 
 
 def test_usual_plugins_are_not_written_into_a_plan(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def start(path: Path, plan: Plan) -> subprocess.Popen[bytes]:
 
 
 def wait_for_lines(path: Path, count: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         if (path / "episodes.jsonl").exists() and len((path / "episodes.jsonl").read_bytes().splitlines()) >= count:
             return
@@ -129,7 +129,7 @@ def wait_for_lines(path: Path, count: int) -> None:
 
 
 def test_kill_9_loses_only_episodes_in_flight(tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType) -> None:
-    plan = make_plan(seeds=(0, 1))
+    plan = make_plan(seeds=(0, 1, 2, 3))
     process = start(tmp_path / "killed", plan)
     wait_for_lines(tmp_path / "killed", 3)
     process.kill()
@@ -152,12 +152,13 @@ def test_kill_9_loses_only_episodes_in_flight(tmp_path: Path, make_plan: MakePla
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_first_signal_drains(tmp_path: Path, make_plan: MakePlan, number: int, status: int) -> None:
-    process = start(tmp_path / "r", make_plan(seeds=(0, 1)))
+    plan = make_plan(seeds=tuple(range(8)))  # more than a busy machine finishes before the signal is there
+    process = start(tmp_path / "r", plan)
     wait_for_lines(tmp_path / "r", 2)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    assert process.wait(10) == status
+    assert process.wait(60) == status
     left = RunFolder.reopen(tmp_path / "r")
-    assert 2 <= len(left.records) < 16
+    assert 2 <= len(left.records) < plan.size
     left.close()
 
 
@@ -172,7 +173,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, make_plan: MakePlan) ->
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130
+    assert process.wait(60) == 130
 
 
 @pytest.mark.parametrize("torn", ["calls.jsonl", "episodes.jsonl"])

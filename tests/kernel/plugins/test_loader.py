@@ -182,7 +182,7 @@ def test_the_time_limit_leaves_other_timers_alone() -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.5)
         load_plugins(only=["topologies"], environ={})
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while not rung and time.monotonic() < deadline:
             time.sleep(0.01)
         assert rung == [1]

@@ -178,7 +178,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 255), st.integers(0, 2**64 - 1), st.dictionaries(st.text(), json_values)), max_size=8

@@ -294,6 +294,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_each_planted_bug_is_found(bug: Callable[[pytest.MonkeyPatch], None]) -> None:
     class Planted(Conservation):
@@ -306,5 +307,6 @@ def test_each_planted_bug_is_found(bug: Callable[[pytest.MonkeyPatch], None]) ->
 
 
 @pytest.mark.slow
-def test_conservation_holds_over_many_more_steps() -> None:
-    run_machine(Conservation, 2000)
+@pytest.mark.parametrize("examples", [700, pytest.param(2000, marks=pytest.mark.rest)])
+def test_conservation_holds_over_many_more_steps(examples: int) -> None:
+    run_machine(Conservation, examples)

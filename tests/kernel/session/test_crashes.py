@@ -100,7 +100,7 @@ def test_a_session_of_fifty_steps_crashed_now_and_then_ends_as_if_it_never_was()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begin", range(1, 5))
+@pytest.mark.parametrize("begin", [1, *(pytest.param(n, marks=pytest.mark.rest) for n in (2, 3, 4))])
 def test_a_session_of_fifty_steps_crashed_at_every_call_ends_as_if_it_never_was(begin: int) -> None:
     assert survived(BUSY, judge=same_as(plain(BUSY)), every=4, begin=begin) > 300
 
@@ -130,6 +130,7 @@ def test_what_cannot_be_repeated_is_not_and_what_is_in_doubt_is_told() -> None:
     assert doubts > 10
 
 
+@pytest.mark.slow
 def test_crashes_of_the_recovery_itself_change_nothing() -> None:
     before, points = plain(BUSY), 0
     hard = (Crash.LOST, Crash.TORN)
@@ -233,6 +234,7 @@ PLANTED: dict[str, tuple[Mapping[str, Act], type, str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     acts, owner, name, wrong = PLANTED[bug]

@@ -406,7 +406,8 @@ def test_on_step_hears_of_every_step_at_least_once_and_in_order() -> None:
         assert heard == list(range(heard[0], end.steps + 1)) and heard[0] <= len(before) + 1
 
 
-def test_f22_a_durable_session_cancelled_at_any_turn_goes_on_as_if_it_was_not() -> None:
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_f22_a_durable_session_cancelled_at_any_turn_goes_on_as_if_it_was_not(every: int) -> None:
     acts: dict[str, Act] = dict.fromkeys("abcd", busy)
     plain, world = life(SimulatedDisk(), World(), acts), World()
 
@@ -425,7 +426,7 @@ def test_f22_a_durable_session_cancelled_at_any_turn_goes_on_as_if_it_was_not() 
 
     over, turn = False, 0
     while not over:
-        disk, world, turn = SimulatedDisk(), World(), turn + 1
+        disk, world, turn = SimulatedDisk(), World(), turn + every
         over = run(cut(turn, disk, world))
         after = life(disk, world, acts)
         assert after[0].status == "quiet" and after[0].steps == plain[0].steps, turn

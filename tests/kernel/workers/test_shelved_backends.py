@@ -44,6 +44,7 @@ def processes(*backends: ShelvedBackend) -> int:
     return sum(len(backend.processes) for backend in backends)
 
 
+@pytest.mark.slow
 def test_the_kit_passes_on_a_shelf() -> None:
     check_llm_backend(lambda: on(Shelf(1), "words", make()))
 

@@ -81,8 +81,8 @@ def test_f33_after_three_restarts_within_a_minute_it_is_not_started_again() -> N
 def test_f33_a_hang_while_loading_is_ended_and_named(tmp_path: Path) -> None:
     async def main() -> None:
         before = held()
-        backend = make(load="hang", once=str(tmp_path / "done"), load_s=1.0)
-        with pytest.raises(BackendError, match="had not loaded the model after 1 s") as caught:
+        backend = make(load="hang", once=str(tmp_path / "done"), load_s=4.0)
+        with pytest.raises(BackendError, match="had not loaded the model after 4 s") as caught:
             await backend.generate(LLMRequest("hello", 9))
         assert caught.value.kind is Failure.WORKER_DIED
         assert (await backend.generate(LLMRequest("hello", 9))).tokens_out == 9

@@ -61,6 +61,7 @@ def without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.slow
 def test_the_kit_passes(stand_in: None, model: Path) -> None:
     check_llm_backend(lambda: vllm_backend(str(model)))
 

@@ -91,10 +91,12 @@ def collector() -> Iterator[Collector]:
     made.close()
 
 
-def unused_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    """Held, and nobody listens: no other process gets it meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 # --- the kit --------------------------------------------------------------------------------------
@@ -122,8 +124,8 @@ def test_otlp_conforms_with_a_collector(collector: Collector) -> None:
     check_exporter(lambda: Otlp(collector.spec))
 
 
-def test_otlp_conforms_without_a_collector() -> None:
-    check_exporter(lambda: Otlp(f"endpoint=http://127.0.0.1:{unused_port()};timeout_s=0.2"))
+def test_otlp_conforms_without_a_collector(unused_port: int) -> None:
+    check_exporter(lambda: Otlp(f"endpoint=http://127.0.0.1:{unused_port};timeout_s=0.2"))
 
 
 @pytest.mark.parametrize("name", ["jsonl", "prometheus", "otlp"])
@@ -304,9 +306,11 @@ def test_an_episode_is_a_span_with_what_happened_in_it(collector: Collector) -> 
 
 
 @pytest.mark.parametrize("trouble", ["nobody", "refuses", "silent"])
-def test_a_collector_in_trouble_costs_little_and_is_told_once(trouble: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_collector_in_trouble_costs_little_and_is_told_once(
+    trouble: str, unused_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
     collector = {"nobody": None, "refuses": Collector(400), "silent": Collector(200, 3.0)}[trouble]
-    spec = collector.spec if collector else f"endpoint=http://127.0.0.1:{unused_port()}"
+    spec = collector.spec if collector else f"endpoint=http://127.0.0.1:{unused_port}"
     with caplog.at_level(logging.DEBUG):
         exporter = Otlp(f"{spec};timeout_s=0.3")
         for number in range(200):

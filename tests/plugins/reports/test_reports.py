@@ -11,6 +11,7 @@ import pytest
 from apex_framework.errors import ArtifactError, NotComparableError
 from apex_framework.testing.report import check_report
 from apex_reports import plugin
+from apex_reports.html import Html
 from apex_reports.markdown import Markdown
 from apex_reports.table import Table
 
@@ -172,3 +173,101 @@ def test_an_untrained_controller_is_named_among_what_a_report_does_not_show(
     (run / "run.json").write_text(json.dumps(data))
     limits = make().render((run,)).partition("What this does not show")[2].partition("Do it again")[0]
     assert "bandit_v1 was untrained" in limits
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("decisions", {}),
+        ("decisions", {"latency_ms": "0.2"}),
+        ("decisions", {"latency_ms": True}),
+        ("decisions", {"latency_ms": -1.0}),
+        ("decisions", {"latency_ms": float("nan")}),
+        ("decisions", {"latency_ms": [1.0]}),
+        ("switches", {"phase_ms": [0.1, 0.2]}),
+        ("switches", {"phase_ms": "0.1"}),
+        ("switches", {"phase_ms": {"prepare": "0.1"}}),
+        ("switches", {"phase_ms": {"prepare": None}}),
+        ("switches", {"phase_ms": {"prepare": float("inf")}}),
+    ],
+)
+def test_damaged_latencies_are_one_line_with_their_place(tmp_path: Path, name: str, row: dict[str, Any]) -> None:
+    run = make_run(tmp_path / "r", tasks=2)
+    good = {"arm": "bandit_v1", "latency_ms": 0.1, "phase_ms": {"prepare": 0.1}}
+    lines = [json.dumps(good), json.dumps({"arm": "bandit_v1", **row})]
+    (run / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(ArtifactError, match=rf"{name}\.jsonl, line 2: (latency|phase)_ms is missing or no time"):
+        Table().render((run,))
+
+
+def decided(run: Path, **changes: Any) -> None:
+    """Puts a run into an experiment that has decided."""
+    data = json.loads((run / "run.json").read_text())
+    data["plan"]["settings"] = {"experiment": {"name": "e", "part": "main", "registered": "ab12"}}
+    (run / "run.json").write_text(json.dumps(data))
+    look = {"arm": "bandit_v1", "against": "static:star", "estimate": 0.4, "low": 0.1, "high": 0.6, "e_better": 99.5}
+    result = {
+        "lock": "ab12",
+        "registered": "2026-11-22",
+        "plan": {"name": "e", "prereg": {"hypothesis": "it <b>helps</b>", "part": "main", "looks": [40, 80]}},
+        "runs": [{"folder": "main", "runs": [run.name]}],
+        "decision": {
+            "word": "GO",
+            "sentence": "GO: bandit_v1 solves more.",
+            "registered": True,
+            "rule": "looks at 40, 80 tasks",
+            "looks": [{"number": 1, "tasks": 40, "decision": "GO", "comparisons": [look]}],
+        },
+        "deviations": [{"what": "version of x: 1 -> 2", "why": ""}],
+        **changes,
+    }
+    (run.parent / "experiment.json").write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize("make", [Table, Markdown, Html])
+def test_the_decision_of_the_experiment_stands_above_everything_else(
+    make: type[Table] | type[Markdown] | type[Html], tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "r")
+    assert "registered rule" not in make().render((run,))
+    decided(run)
+    text = " ".join(make().render((run,)).split())
+    for words in (
+        "bandit_v1 solves more.",
+        "Rule (registered 2026-11-22, before the first episode): looks at 40, 80 tasks.",
+        "Look 1 of 2, 40 tasks: GO (against static:star +40.0 pp, anytime +10.0 pp to +60.0 pp, e-value 99.5).",
+        "Look 1 stopped it at 40 tasks. Its intervals are of the anytime kind",
+        "Deviations from the plan: version of x: 1 -&gt; 2." if make is Html else "version of x: 1 -> 2.",
+    ):
+        assert words in text
+    assert text.index("registered rule") < text.index("BETTER")
+    assert make is Table or "<b>" not in text
+    assert make().render((run,)) == make().render((run,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lock": "other"}, "not of the plan that"),
+        ({"runs": [{"folder": "elsewhere"}]}, "not of the plan that"),
+        ({"plan": []}, "is damaged"),
+        ({"decision": {"word": "GO"}}, "is damaged"),
+        ({"deviations": 3}, "is damaged"),
+    ],
+)
+def test_a_decision_of_another_plan_or_a_damaged_one_is_one_line(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    run = make_run(tmp_path / "r", tasks=4)
+    decided(run, **changes)
+    with pytest.raises(ArtifactError, match=words):
+        Table().render((run,))
+
+
+def test_an_exploratory_experiment_and_a_strangers_file_change_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", tasks=4)
+    before = Table().render((run,))
+    (tmp_path / "experiment.json").write_text("not json")
+    assert Table().render((run,)) == before
+    decided(run, decision=None)
+    assert Table().render((run,)) == before

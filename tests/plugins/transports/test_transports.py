@@ -39,7 +39,7 @@ def test_transports_conform(make: type[Transport]) -> None:
 
 
 @given(PAYLOADS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_size_is_exactly_that_of_compact_utf8_json(payload: dict[str, Any]) -> None:
     exact = len(json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode())
     codec = JsonCodec()
@@ -54,7 +54,7 @@ def test_size_of_long_texts_is_exact(text: str) -> None:
 
 
 @given(PAYLOADS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_encoded_is_decoded(payload: dict[str, Any]) -> None:
     codec = JsonCodec()
     assert codec.decode(codec.encode(message(payload))) == (True, message(payload), "")
