@@ -96,7 +96,7 @@ def test_closing_ends_all_of_it_and_takes_no_further_job(episodes: ModuleType, j
     results.close()  # type: ignore[attr-defined]  # it is a generator
     assert taken in ([0, 1], [0, 1, 2])
     for name in tmp_path.glob("*.pid"):
-        wait_until(lambda name=name: not any(alive(int(pid)) for pid in name.read_text().split()))  # type: ignore[misc]
+        wait_until(lambda name=name: not any(alive(int(pid)) for pid in name.read_text().split()))  # type: ignore[misc]  # mypy knows no type of a lambda's default
         assert name.with_suffix(".clean").exists()
 
 

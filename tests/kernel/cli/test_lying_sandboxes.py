@@ -79,6 +79,8 @@ def apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to run in, with these sandboxes among the plugins."""
     load = load_plugins
     monkeypatch.chdir(tmp_path)
+    # Where a process that is entered finds these classes; last, so that what is installed is what is tried.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])
     monkeypatch.setattr(
         "apex_framework.plugins.load_plugins", lambda **options: load(**{**options, "plugins": {"liars": Liars()}})
     )

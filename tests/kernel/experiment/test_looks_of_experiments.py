@@ -210,7 +210,7 @@ def killed(experiment: Experiment, moment: Moment) -> int:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)
             SystemFiles.append = moment(SystemFiles.append)  # type: ignore[method-assign]  # in the child alone
-            SystemFiles.replace = moment(SystemFiles.replace)  # type: ignore[method-assign]
+            SystemFiles.replace = moment(SystemFiles.replace)  # type: ignore[method-assign]  # likewise
             status = experiment.run("killed")
         finally:
             os._exit(status)

@@ -66,9 +66,9 @@ def test_planted_names_that_are_not_protected(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_servers_refuse_wrong_arguments_also_where_the_door_reads_no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    from apex_framework.services.tools import service
+    from apex_framework.services.schema import Schema
 
-    monkeypatch.setattr(service, "problem", lambda value, schema: "")
+    monkeypatch.setattr(Schema, "problem", lambda self, value: "")
     assert proved(only=("A68 arguments",)).findings == []
 
 

@@ -125,7 +125,7 @@ def test_planted_a_restore_that_trusts_sizes_alone_shows(
 
     def by_size(folder: int, name: str, path: str, info: os.stat_result, *rest: object) -> object:
         was = state._Seen((0, 0, 0, 0, 0), (state.FILE, b"VALUE = 1\n"))
-        return was if info.st_size == len(was.item[1]) else taken(folder, name, path, info, *rest)  # type: ignore[arg-type]
+        return was if info.st_size == len(was.item[1]) else taken(folder, name, path, info, *rest)  # type: ignore[arg-type]  # handed on as they came
 
     monkeypatch.setattr(state, "_taken", by_size)
     workspace = provider.create(make_task("", "VALUE = 1\n"))
