@@ -25,19 +25,19 @@ def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
     tells of itself must follow from its lines. A manifest finds accidents and edits; whoever can write the folder can
     write a new manifest too, so keep the digest that is printed.
     """
+    from ..experiment.looks import LOOKS
     from ..experiment.manifest import DONE
 
-    folders = [found for run in runs for found in _runs(run)]
+    checked = [(folder, folder / DONE, list(_wrong(folder))) for run in runs for folder in _runs(run)]
+    checked += [(run / LOOKS, run / LOOKS, list(_wrong_looks(run))) for run in runs if (run / LOOKS).exists()]
     rows, damaged = [], 0
-    for folder in folders:
-        found = list(_wrong(folder))
+    for path, told_by, found in checked:
         damaged += bool(found)
-        digest = _digest(folder / DONE)
-        rows.append({"run": str(folder), "manifest": digest, "intact": not found, "damages": found})
+        rows.append({"run": str(path), "manifest": _digest(told_by), "intact": not found, "damages": found})
         for damage in found[:_SHOWN]:
             context.say(damage)
         if len(found) > _SHOWN:
-            context.say(f"… and {len(found) - _SHOWN} more in {folder}")
+            context.say(f"… and {len(found) - _SHOWN} more in {path}")
     lines = [
         f"{'intact ' if row['intact'] else 'CHANGED'}  {row['run']}  manifest {str(row['manifest'])[:16]}"
         for row in rows
@@ -71,6 +71,16 @@ def _wrong(folder: Path) -> Iterator[str]:
         read_plan(folder)
         if (folder / METRICS).exists():
             yield from (f"{folder}/{difference}" for difference in differences(folder))
+    except ArtifactError as error:
+        yield error.cause
+
+
+def _wrong_looks(out: Path) -> Iterator[str]:
+    """What is wrong with the looks of an experiment: a damaged file, or episodes that are not those that a look saw."""
+    from ..experiment.looks import changed_runs
+
+    try:
+        yield from (f"{out}/{changed}" for changed in changed_runs(out))
     except ArtifactError as error:
         yield error.cause
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from apex_executors.local import LocalExecutor
+from apex_framework.cli import boundary
 from apex_framework.cli.context import Context
 from apex_framework.cli.planned import register_plan, run_plan
 from apex_framework.errors import ArtifactError, ConfigError, PlanChangedError
@@ -301,6 +302,20 @@ def test_episodes_that_changed_after_their_look_are_refused_or_said(make: Callab
     assert experiment.run(deviate="the disk was restored") == 0
     assert Path("out", LOOKS).read_bytes() == look
     assert [row["why"] for row in experiment.result()["deviations"]] == ["the disk was restored"]
+
+
+def test_verify_reads_the_looks_too(make: Callable[..., Experiment], capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = make(ours_alone)
+    experiment.run()
+    assert boundary.run(["verify", "out"]) == 0
+    assert f"intact   out/{LOOKS}" in capsys.readouterr().out
+    done = Path("out", "main@look1", "DONE")
+    done.write_text("".join(reversed(done.read_text().splitlines(keepends=True))))
+    assert boundary.run(["verify", "out"]) == 5
+    assert "out/main@look1: not the episodes that look 1 saw" in capsys.readouterr().err
+    Path("out", LOOKS).write_text("no\n")
+    assert boundary.run(["verify", "out"]) == 5
+    assert f"CHANGED  out/{LOOKS}" in capsys.readouterr().out
 
 
 def test_looks_beyond_the_tasks_that_there_are_run_nothing(make: Callable[..., Experiment]) -> None:
