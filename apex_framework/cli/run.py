@@ -55,6 +55,7 @@ def run(
         check_out(settings.out)
     say_times(context, settings)
     catalog = context.plugins.catalog
+    catalog.entry("executor", settings.executor)  # an unknown one, before tasks are made
     arms = default_arms(settings.controllers, base_arm(settings), baselines=settings.baselines, others=others)
     if policy is not None:
         arms = with_policy(arms, catalog, policy)

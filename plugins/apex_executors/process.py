@@ -14,7 +14,7 @@ from apex_framework.interfaces import EpisodeJob, EpisodeResult
 
 _BOOT = (
     "import json,sys; sys.path[:]=json.loads(sys.argv[1]); "
-    "from apex_executors.worker import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from apex_framework.episode.worker import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 
 

@@ -23,12 +23,13 @@ def test_a_run_goes_on_where_it_was_begun(tmp_path: Path, config: dict[str, str]
     assert "executor" not in plan.to_json()["settings"]
 
 
-def test_an_unknown_executor_leaves_no_run_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("more", [[], ["--plan"]])
+def test_an_unknown_executor_leaves_no_run_behind_and_is_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert run(["run", "--executor", "lokal", "--episodes", "1", "--no-baselines", "--out", "runs/a"]) == 2
+    assert run(["run", "--executor", "lokal", "--episodes", "1", "--no-baselines", "--out", "runs/a", *more]) == 2
     assert capsys.readouterr().err.splitlines()[-2:] == [
         "error[E0201]: unknown executor 'lokal'",
         "  did you mean 'local'?",

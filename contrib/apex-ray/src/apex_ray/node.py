@@ -24,7 +24,7 @@ from .facts import Seen, seen, versions
 
 _BOOT = (
     "import json,sys; sys.path += [p for p in json.loads(sys.argv[1]) if p not in sys.path]; "
-    "from apex_ray.worker import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from apex_framework.episode.worker import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _RAYS_OWN = ("RAY_", "PYTHONBREAKPOINT")
 """Variables that Ray sets for its own processes: an episode has nothing to do with the cluster."""

@@ -1,4 +1,8 @@
-"""A worker process, seen from inside: take a job, do it, send the result."""
+"""A worker process of an executor, seen from inside: take a job, do it, send the result.
+
+For any executor that gives episodes processes of their own: start ``python -c "from apex_framework.episode.worker import main;
+main(DESCRIPTOR, 'module:function')"`` with one end of a socket pair, and speak with it by ``multiprocessing``'s Connection.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import FrameType
 
-from apex_framework import EpisodeJob, EpisodeResult, infrastructure_failure
+from ..interfaces import EpisodeJob, EpisodeResult, infrastructure_failure
 
 
 def main(descriptor: int, work: str) -> None:
-    """Serve the connection until the other end closes it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started the run decides what ends
+    """Serve the connection of this descriptor until its other end closes; ``work`` is ``module:function``.
+
+    SIGTERM makes it leave and clean up; SIGINT is ignored: who started the run decides what ends.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group
     signal.signal(signal.SIGTERM, _leave)
     _end_with_parent()
     connection = Connection(descriptor)
@@ -24,6 +31,7 @@ def main(descriptor: int, work: str) -> None:
         try:
             job = connection.recv()
         except (EOFError, OSError):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is leaving and cleans up
             return
         try:
             do = do or _load(work)
@@ -49,7 +57,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """Where the system can (Linux), an actor that is killed ends its worker at once."""
+    """Where the system can (Linux), a killed parent ends its workers at once; elsewhere they finish their job first."""
     if sys.platform == "linux":
         import ctypes
 
