@@ -113,7 +113,7 @@ raise SystemExit(main())
 
 def begin(folder: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", HEARS, "run", "--no-baselines", "--episodes", "5",
-               "--budget", "4000", "--workers", "1", "--out", str(folder)]  # fmt: skip
+               "--workers", "1", "--out", str(folder)]  # fmt: skip
     env = {**os.environ, "XDG_STATE_HOME": str(folder.parent)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     deadline = time.monotonic() + 60
