@@ -120,6 +120,7 @@ def begin(folder: Path) -> subprocess.Popen[str]:
     while time.monotonic() < deadline and process.poll() is None:
         file = folder / "episodes.jsonl"
         if file.exists() and file.stat().st_size:
+            time.sleep(0.3)  # between two episodes nothing is in flight, and a first signal ends the run at once
             return process
         time.sleep(0.01)
     process.kill()
