@@ -21,7 +21,7 @@ def separate(plan: Mapping[str, Any], *, processes: bool) -> None:
     """Leave the namespaces that the plan says; of processes for children only. Raises OSError."""
     if plan["namespaces"]:
         namespaces.separate(network=bool(plan["network"]) or not plan["own_network"], processes=processes)
-        mounts.read_only_but(plan["writable"], plan["shared_memory"])
+        mounts.read_only_but(plan["writable"], plan["readable"], plan["shared_memory"])
 
 
 def restrict(plan: Mapping[str, Any]) -> None:

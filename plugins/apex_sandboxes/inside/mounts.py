@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import stat
 from collections.abc import Iterable
 
 from . import kernel
@@ -23,8 +24,11 @@ class _Attributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user")]
 
 
-def read_only_but(writable: Iterable[str], shared_memory: int) -> None:
-    """Only for a process in namespaces of users and mounts of its own. ``shared_memory`` in bytes. Raises OSError."""
+def read_only_but(writable: Iterable[str], readable: Iterable[str], shared_memory: int) -> None:
+    """Only for a process in namespaces of users and mounts of its own. ``shared_memory`` in bytes. Raises OSError.
+
+    ``readable`` matters below the place for shared memory, whose other files are hidden.
+    """
     folders = [os.path.realpath(path) for path in writable if os.path.exists(path)]
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     for path in folders:
@@ -32,10 +36,33 @@ def read_only_but(writable: Iterable[str], shared_memory: int) -> None:
     _change("/", _Attributes(set=_READ_ONLY), _AT_RECURSIVE)
     for path in folders:
         _change(path, _Attributes(clear=_READ_ONLY), 0)
-    with contextlib.suppress(OSError):  # where there is none, programs that need it say so themselves
-        _mount("shm", _SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, f"size={shared_memory},mode=1777")
+    _cover_shared_memory([*folders, *readable], shared_memory)
     with contextlib.suppress(FileNotFoundError):
         os.chdir(os.getcwd())  # a working directory stays on the mount where it was entered
+
+
+def _cover_shared_memory(shown: Iterable[str], size: int) -> None:
+    """Nobody else's, but for ``shown`` paths below it, which stay as they are mounted: work may lie in memory."""
+    names = sorted({os.path.realpath(path) for path in shown})
+    inside = [name for name in names if name.startswith(_SHARED_MEMORY + "/") and os.path.exists(name)]
+    held = [(name, os.open(name, os.O_PATH | os.O_CLOEXEC)) for name in inside]
+    try:
+        with contextlib.suppress(OSError):  # where there is none, programs that need it say so themselves
+            _mount("shm", _SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, f"size={size},mode=1777")
+        for name, fd in held:
+            _show(name, fd)
+    finally:
+        for _, fd in held:
+            os.close(fd)
+
+
+def _show(name: str, fd: int) -> None:
+    if not os.path.exists(name):
+        folder = name if stat.S_ISDIR(os.fstat(fd).st_mode) else os.path.dirname(name)
+        os.makedirs(folder, exist_ok=True)
+        if folder != name:
+            os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    _mount(f"/proc/self/fd/{fd}", name, None, _BIND | _RECURSIVE)
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +67,36 @@ server = socket.create_server(("127.0.0.1", 0)); client = socket.create_connecti
     done = python(code)
     assert done.stdout.split() == ["3", "self"], done.stderr
     assert not [name for name in os.listdir("/dev/shm") if name.startswith("sem.mp-")]
+
+
+def test_work_may_lie_in_shared_memory_and_what_lies_beside_it_is_hidden(strong: LandlockSandbox) -> None:
+    if not strong._namespaces:
+        pytest.skip("namespaces are not allowed here")
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no shared memory here")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        work, given, single, beside = (Path(folder) / name for name in ("work", "given", "single", "beside"))
+        work.mkdir()
+        given.mkdir()
+        for path in (given / "a", single, beside):
+            path.write_text("read")
+        code = f"""
+import multiprocessing, os
+open("b", "w").write("written"); print(open({str(given / "a")!r}).read(), open({str(single)!r}).read())
+for path in ({str(given / "c")!r}, {str(single)!r}):
+    try: open(path, "w").close()
+    except OSError as error: print(error.errno)
+print(os.path.exists({str(beside)!r})); multiprocessing.Lock()
+"""
+        limits = Confinement(work, readable=(given, single), memory=512 << 20, cpu_s=5.0, processes=16)
+        argv = strong.wrap([sys.executable, "-I", "-S", "-B", "-c", code], limits)
+        done = subprocess.run(argv, cwd=work, capture_output=True, text=True, timeout=60, check=False)
+        only_read = str(errno.EROFS)
+        assert (done.stdout.split(), done.returncode) == (["read", "read", only_read, only_read, "False"], 0), (
+            done.stderr
+        )
+        assert (work / "b").read_text() == "written"
+        assert single.read_text() == "read"
 
 
 @pytest.mark.parametrize("namespaces", [True, False])
