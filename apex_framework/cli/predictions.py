@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,19 +68,33 @@ def imported_verdicts(path: Path) -> dict[str, Verdict]:
 
 
 def json_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Place and value of each line, or of each item where the file is one list. Raises UsageError."""
+    """Place and value of each line; of each item where the file is one list, or one object of objects. Raises UsageError."""
     text = _text(path)
+    # No other character ends a line: patches may hold those that str.splitlines takes for ends.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if text.lstrip().startswith("["):
         yield from ((f"{path}[{at}]", row) for at, row in enumerate(_json(str(path), text)))
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield f"{path}:{number}", _json(f"{path}:{number}", line)
+    elif path.suffix == ".json" and (table := _table(text)):
+        yield from ((f"{path}[{name!r}]", row) for name, row in table.items())
+    else:
+        yield from ((f"{path}:{number}", _json(f"{path}:{number}", line)) for number, line in lines)
+
+
+def _table(text: str) -> dict[str, Any]:
+    """A file that is one object of objects, as some agents write predictions; empty for any other."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) and all(isinstance(row, dict) for row in value.values()) else {}
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UsageError(f"{path}: no whole gzip file: {error}") from None
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}", "name a file") from None
     except UnicodeDecodeError as error:

@@ -6,12 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import WorkspaceError
-from ..interfaces import ChecksTasks, GradesPatches, TaskCheck
+from ..errors import UsageError, WorkspaceError
+from ..interfaces import ChecksTasks, ComparesVerdicts, Comparison, GradesPatches, TaskCheck
 from .context import Context
 from .suites import LIMIT, SUITE, confined_suite, options_of, sandbox_options, source_options, totals
 
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 @source_options
 @sandbox_options
 @click.option("--anew", is_flag=True, help="Check again what was checked before.")
+@click.option(
+    "--official",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Compare verdicts with the official harness's; logs are kept in DIR.",
+)
 @click.pass_obj
 def check(
     context: Context,
@@ -36,18 +44,25 @@ def check(
     sandbox: str,
     allow_weaker_sandbox: bool,
     anew: bool,
+    official: Path | None,
     **places: object,
 ) -> None:
     """Check every task of a split, and say how long that took. Exit status 5 when one does not behave.
 
     Where the suite knows a gold patch it must pass, and the empty patch must fail; elsewhere untouched work must fail. What
     was checked before is taken from the cache, so that a check that was interrupted goes on where it was.
+
+    With --official the gold patch, the empty one and a damaged one are judged by us and, from the same log, by the official
+    harness: status 5 when a verdict or a single test differs. Logs that are in DIR already are not made again.
     """
     started = time.perf_counter()
     made, split, tasks = confined_suite(
         context, suite, limit, options_of(places), sandbox=sandbox, allow_weaker=allow_weaker_sandbox
     )
     ready = time.perf_counter()
+    if official is not None:
+        _compared(context, suite, made, tasks, official)
+        return
     with _progress(context, len(tasks)) as advance:
         if isinstance(made, GradesPatches):
             _with_gold(context, suite, split, made, tasks, advance, anew=anew)
@@ -95,6 +110,47 @@ def _with_gold(
     context.emit(value, "\n".join(lines))
     if bad or broken:
         click.get_current_context().exit(5 if bad else 4)
+
+
+def _compared(context: Context, name: str, suite: TaskSuite, tasks: Sequence[Task], folder: Path) -> None:
+    if not isinstance(suite, ComparesVerdicts):
+        raise UsageError(f"{name} has no official grader", "leave --official out")
+    found: list[Comparison] = []
+    for number, task in enumerate(tasks, 1):
+        for one in suite.compare(task, folder.absolute()):
+            found.append(one)
+            context.say(f"{number}/{len(tasks)} {_told(one)} ({one.seconds:.1f} s)")
+    broken = [one for one in found if one.infrastructure_error]
+    differ = [one for one in found if not one.equal and not one.infrastructure_error]
+    value = {
+        "suite": name,
+        "digest": suite.digest,
+        "tasks": len(tasks),
+        "patches": len(found) - len(broken),
+        "equal": sum(one.equal for one in found),
+        "resolved": dict(Counter(one.patch for one in found if one.theirs == "resolved")),
+        "different": [asdict(one) for one in differ],
+        "not_judged": {one.task: one.infrastructure_error for one in broken},
+    }
+    lines = [
+        f"{name}: {value['equal']} of {value['patches']} verdicts equal to the official harness's, test by test",
+        *(f"different: {_told(one)}" for one in differ),
+        *(f"could not be judged: {one.task}: {one.infrastructure_error}" for one in broken),
+    ]
+    context.emit(value, "\n".join(lines))
+    if differ or broken:
+        click.get_current_context().exit(5 if differ else 4)
+
+
+def _told(one: Comparison) -> str:
+    if one.infrastructure_error:
+        return f"{one.task}: {one.infrastructure_error}"
+    if one.equal:
+        return f"{one.task}, {one.patch} patch: equal, {one.ours}"
+    tests = (
+        f"; not equal on {', '.join(one.tests[:3])}" + (" and more" if len(one.tests) > 3 else "") if one.tests else ""
+    )
+    return f"{one.task}, {one.patch} patch: ours {one.ours}, official {one.theirs}{tests}"
 
 
 def _check(suite: Any, task: Task) -> TaskCheck:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import click
 
 from ..errors import EnvironmentProblem, UsageError
 from ..interfaces import GradesPatches, SpeaksSweBench, Verdict
+from ..ports import derive_seed
 from .context import Context
 from .predictions import IMPORTED, imported_verdicts, read_predictions
 from .suites import LIMIT, SUITE, candidates, confined_suite, open_suite, options_of, sandbox_options, source_options
@@ -28,11 +29,14 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), required=True, met
 @LIMIT
 @source_options
 @_OUT
+@click.option("--in-turns", is_flag=True, help="Clusters take turns, in an order that names alone decide.")
 @click.pass_obj
-def export(context: Context, /, suite: str, limit: int | None, out: Path, **places: object) -> None:
+def export(context: Context, /, suite: str, limit: int | None, out: Path, in_turns: bool, **places: object) -> None:
     """Write the tasks of a split in the SWE-bench format, a line each. The file holds solutions: keep it from agents."""
-    made, split = open_suite(context, suite, limit, options_of(places))
+    made, split = open_suite(context, suite, None if in_turns else limit, options_of(places))
     tasks = candidates(made, split)
+    if in_turns:
+        tasks = _in_turns(tasks)[:limit]
     rows = [_row(made, task) for task in tasks]
     _write(out, rows)
     bare = sum(not json.loads(row["FAIL_TO_PASS"]) for row in rows)
@@ -132,6 +136,16 @@ def grade(
     context.emit(value, "\n".join(lines))
     if len(judged) < len(rows):
         click.get_current_context().exit(4)
+
+
+def _in_turns(tasks: Sequence[Task]) -> list[Task]:
+    """A smaller sample is part of every larger one, and has each cluster equally often as long as it lasts."""
+    turns: Counter[str] = Counter()
+    placed: list[tuple[int, int, Task]] = []
+    for task in sorted(tasks, key=lambda task: derive_seed("sample", task.id)):
+        placed.append((turns[task.cluster], derive_seed("sample", task.cluster), task))
+        turns[task.cluster] += 1
+    return [task for _, _, task in sorted(placed, key=lambda place: place[:2])]
 
 
 def _row(suite: TaskSuite, task: Task) -> Mapping[str, Any]:

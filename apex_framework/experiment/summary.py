@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .lines import iterate_rows, to_line
+from .lines import iterate_rows
 
 if TYPE_CHECKING:
     from .artifacts import RunFolder
@@ -19,13 +19,17 @@ def write_predictions(folder: RunFolder) -> None:
     for arm in folder.plan.arms:
         for number, seed in enumerate(folder.plan.seeds):
             rows = []
+            # The official harness keeps results by this name, and would take one seed's for another's.
+            model = arm.name + (f"@{seed}" if number else "")
             for task in folder.plan.tasks:
                 key = (arm.name, task.id, seed)
                 patch = folder.episode_path(key) / "patch.diff"
-                text = patch.read_text(encoding="utf-8") if patch.exists() else ""
-                rows.append({"instance_id": task.id, "model_name_or_path": f"apex/{arm.name}", "model_patch": text})
+                # Bytes are the patch's own: ends of lines, and letters that are no UTF-8.
+                text = patch.read_bytes().decode("utf-8", "surrogateescape") if patch.exists() else ""
+                rows.append({"instance_id": task.id, "model_name_or_path": f"apex/{model}", "model_patch": text})
             name = file_name(arm.name) + (f"@{seed}" if number else "")
-            folder.replace(f"predictions/{name}.jsonl", b"".join(to_line(row) for row in rows))
+            # ASCII: others open it in whatever encoding their locale has.
+            folder.replace(f"predictions/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 def write_metrics(folder: RunFolder) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -119,6 +120,36 @@ class ChecksTasks(Protocol):
 
     def check(self, task: Task, *, anew: bool = False) -> TaskCheck:
         """Find out, or say what was found before unless ``anew``; blocking, may take minutes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Our verdict on a patch and another grader's on the same log; ``tests`` are those that came out differently."""
+
+    task: str
+    patch: str = ""
+    """Which of its patches: ``gold``, ``empty``, ``damaged``."""
+    ours: str = ""
+    theirs: str = ""
+    """``resolved`` or ``not resolved``; ours may also be no verdict, and says why."""
+    tests: tuple[str, ...] = ()
+    infrastructure_error: str = ""
+    """Not empty when nothing was run."""
+    seconds: float = 0.0
+
+    @property
+    def equal(self) -> bool:
+        """The same verdict, for the same reasons."""
+        return not self.infrastructure_error and self.ours == self.theirs and not self.tests
+
+
+@runtime_checkable
+class ComparesVerdicts(Protocol):
+    """Optional ability of a suite: another grader, which shares no code with its own, can be asked about the same logs."""
+
+    def compare(self, task: Task, folder: Path) -> Iterator[Comparison]:
+        """One by one, logs kept below ``folder`` and not made again; blocking, may take minutes."""
         ...
 
 

@@ -23,7 +23,8 @@ _LIMITS: Final = {
     "idle_s": 120.0,
 }
 """Of a run: whole test files of foreign repositories need more than a small task."""
-_LOG: Final = 16 * 1024**2
+MOST_LOG: Final = 16 * 1024**2
+"""Bytes of what a deciding run prints that are kept, from the beginning on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class Environment:
             **_LIMITS,
         }
         if deciding:
-            run["keep_output"] = _LOG
-            run["most_output"] = 4 * _LOG
+            run["keep_output"] = MOST_LOG
+            run["most_output"] = 4 * MOST_LOG
             # A test process ends without flushing what it printed.
             run["env"] = {**run["env"], "PYTHONUNBUFFERED": "1"}
         if self.runner == "pytest":

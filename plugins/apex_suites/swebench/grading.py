@@ -6,6 +6,8 @@ believes nothing that is printed. A difference between the two is said, and is n
 
 from __future__ import annotations
 
+import glob
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from apex_framework.errors import MissingExtraError, WorkspaceError
 from apex_framework.interfaces import RunsTests, Task, TestReport, Workspace, WorkspaceProvider
 
 from . import official
-from .environments import Environment
+from .environments import MOST_LOG, Environment
 from .official import Judged, Official
 from .patches import PatchError, apply, touched
 from .rows import Instance
@@ -25,7 +27,8 @@ TIMEOUT_S: Final = 1800.0
 _NO_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Endings of touched files that the official harness does not hand to a test command."""
 _WORDS: Final = {"passed": "PASSED", "failed": "FAILED", "error": "ERROR", "timeout": "ERROR"}
-_ORDER: Final = ("PASSED", "XFAIL", "ERROR", "FAILED")
+_PASSED: Final = ("PASSED", "XFAIL")
+_ORDER: Final = (*_PASSED, "SKIPPED", "ERROR", "FAILED")
 """In which a pytest's summary lists them: of two tests with one name in the log the last counts."""
 
 
@@ -38,6 +41,20 @@ class Grade:
     disputed: tuple[str, ...] = ()
     detail: str = ""
     """Why there were no results, if so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the tests did; without a report ``why`` none was run."""
+
+    report: TestReport | None
+    why: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the test command ended with status 0."""
+        outcomes = self.report.outcomes if self.report else ()
+        return bool(outcomes) and all(outcome.status in ("passed", "skipped") for outcome in outcomes)
 
 
 def test_files(instance: Instance, *, at_base: bool) -> tuple[str, ...]:
@@ -57,15 +74,17 @@ class Grader:
 
     def grade(self, instance: Instance, environment: Environment, repository: Path, patch: str) -> Grade:
         """Judge a diff against the base. Raises ApexError when nothing can be judged: no environment, no such commit."""
-        if environment.runner == "command" and not official.version():
-            raise MissingExtraError(f"grading {instance.repo}", "swebench", "swebench")
+        return self.judge(instance, environment, self.run(instance, environment, repository, patch))
+
+    def run(self, instance: Instance, environment: Environment, repository: Path, patch: str) -> Run:
+        """What the tests did with a diff against the base. Raises ApexError."""
+        _can_tell(instance, environment)
         if self._provider is None:
             self._provider = self._make()
         tests = test_files(instance, at_base=False)
         run = environment.run_of(instance.version, tests, deciding=True)
-        # What the test patch removes stays removed, even where it steers tests.
-        gone = sorted(touched(instance.test_patch).gone)
-        run["free"] = gone
+        # What the test patch brings or removes stays so, even where it steers tests.
+        run["free"] = [glob.escape(path) for path in touched(instance.test_patch).paths]
         task = Task(
             id=instance.instance_id,
             suite="swebench",
@@ -78,73 +97,106 @@ class Grader:
         )
         workspace = self._provider.create(task)
         try:
-            overlay = _overlay(instance, workspace)
+            if not isinstance(workspace, RunsTests):
+                raise WorkspaceError("the workspace cannot run tests", "use the workspaces 'uv'")
+            after = _after_test_patch(instance, workspace)
             if patch.strip():
                 try:
                     apply(patch, workspace.root)
                 except PatchError as error:
-                    return _nothing(instance, f"the patch does not apply: {error}")
-            for path in gone:
-                (workspace.root / path).unlink(missing_ok=True)
-            return self._judge(instance, environment, workspace, overlay)
+                    return Run(None, f"the patch does not apply: {error}")
+            overlay = _laid_out(after, workspace.root)
+            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay))
+        except WorkspaceError as error:
+            if "cannot be collected" in error.cause:
+                return Run(None, error.cause)
+            raise
         finally:
             workspace.dispose()
 
-    def _judge(
-        self, instance: Instance, environment: Environment, workspace: Workspace, overlay: Mapping[str, str]
-    ) -> Grade:
-        if not isinstance(workspace, RunsTests):
-            raise WorkspaceError("the workspace cannot run tests", "use the workspaces 'uv'")
-        try:
-            report = workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay)
-        except WorkspaceError as error:
-            if "cannot be collected" in error.cause:
-                return _nothing(instance, error.cause)
-            raise
+    def judge(self, instance: Instance, environment: Environment, run: Run) -> Grade:
+        """What a run says of the patch: of nothing but the run."""
+        _can_tell(instance, environment)
+        report = run.report
+        if report is None:
+            return Grade(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, detail=run.why)
         told = f"run {report.status}" if report.status != "finished" else ""
+        if len(report.output.encode()) >= MOST_LOG:
+            told = f"more than {MOST_LOG:,} bytes were printed: the rest was not read"
         if environment.runner == "unittest" or (environment.runner == "pytest" and not official.version()):
-            judged = _by_channel(instance, _outcomes(report))
+            judged = _by_channel(instance, _outcomes(report, skips=environment.runner == "unittest"))
             return Grade(judged.failed, judged.broken, detail=told)
         self._official = self._official or Official()
-        passed = bool(report.outcomes) and all(o.status in ("passed", "skipped") for o in report.outcomes)
-        timed_out = report.status == "timeout"
-        log = self._official.judge(instance, environment.parser, report.output, passed=passed, timed_out=timed_out)
+        ended = {"passed": run.passed, "timed_out": report.status == "timeout"}
+        log = self._official.judge(instance, environment.parser, report.output, **ended)
+        told = told or ("" if log.readable else "the log shows no results")
         if environment.runner != "pytest":
-            return Grade(log.failed, log.broken, detail=told or ("" if log.readable else "the log shows no results"))
-        channel = self._official.judge_channel(instance, environment.parser, _outcomes(report))
+            return Grade(log.failed, log.broken, detail=told)
+        channel = self._official.judge_channel(instance, environment.parser, _outcomes(report), **ended)
         names = (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS)
-        passes = self._official.passes
-        disputed = tuple(name for name in names if passes(name, log) != passes(name, channel))
+        disputed = tuple(name for name in names if name in log.wrong ^ channel.wrong)
         return Grade(log.failed, log.broken, disputed, told)
 
 
-def _overlay(instance: Instance, workspace: Workspace) -> dict[str, str]:
-    """The test patch's files as they are after it, from the base's."""
+def _can_tell(instance: Instance, environment: Environment) -> None:
+    if environment.runner == "command" and not official.version():
+        raise MissingExtraError(f"grading {instance.repo}", "swebench", "swebench")
+
+
+def _after_test_patch(instance: Instance, workspace: Workspace) -> dict[str, bytes | None]:
+    """The test patch's files as they are after it, from the base's; None for those that it removes."""
     with tempfile.TemporaryDirectory(prefix="apex-tests-") as folder:
         try:
             made = apply(instance.test_patch, workspace.root, into=Path(folder))
-            return {path: file.read_bytes().decode("utf-8") for path, file in made.items() if file is not None}
-        except (PatchError, UnicodeDecodeError) as error:
+        except PatchError as error:
             raise WorkspaceError(
-                f"task {instance.instance_id}: its test patch does not apply as text: {error}", "is the data whole?"
+                f"task {instance.instance_id}: its test patch does not apply: {error}", "is the data whole?"
             ) from None
+        return {path: None if file is None else file.read_bytes() for path, file in made.items()}
 
 
-def _outcomes(report: TestReport) -> list[tuple[str, str]]:
-    """Names and words as pytest's summary has them. It does not name the tests that it skipped."""
-    found = [(o.id, _WORDS.get(o.status, "XFAIL" if o.detail == "expected to fail" else "")) for o in report.outcomes]
+def _laid_out(after: Mapping[str, bytes | None], root: Path) -> dict[str, str]:
+    """Texts to be laid over; what is no text is put there, and what was removed is removed, at once."""
+    texts: dict[str, str] = {}
+    for path, data in after.items():
+        try:
+            if data is not None:
+                texts[path] = data.decode("utf-8")
+                continue
+        except UnicodeDecodeError:
+            pass
+        _clear(root, path)
+        if data is not None:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(data)
+    return texts
+
+
+def _clear(root: Path, path: str) -> None:
+    """Remove a file, and whatever a patch has put in its place or in its way: a folder, or a link that leads elsewhere."""
+    *folders, last = path.split("/")
+    at = root
+    for part in folders:
+        at /= part
+        if at.is_symlink() or at.is_file():
+            at.unlink()
+    if (at / last).is_dir() and not (at / last).is_symlink():
+        shutil.rmtree(at / last)
+    else:
+        (at / last).unlink(missing_ok=True)
+
+
+def _outcomes(report: TestReport, *, skips: bool = False) -> list[tuple[str, str]]:
+    """Names and words as pytest's summary has them, which does not name the tests that it skipped."""
+    words = {**_WORDS, "skipped": "SKIPPED" if skips else ""}
+    found = [(o.id, "XFAIL" if o.detail == "expected to fail" else words[o.status]) for o in report.outcomes]
     return sorted(((name, word) for name, word in found if word), key=lambda pair: _ORDER.index(pair[1]))
 
 
 def _by_channel(instance: Instance, outcomes: Sequence[tuple[str, str]]) -> Judged:
     """Without the official parsers: names are whole, or end at their first space as in the data."""
     statuses = {form: word for name, word in outcomes for form in (name.split()[0], name)}
-    wrong = [
-        tuple(name for name in names if statuses.get(name) not in ("PASSED", "XFAIL"))
-        for names in (instance.FAIL_TO_PASS, instance.PASS_TO_PASS)
-    ]
-    return Judged(wrong[0], wrong[1], statuses)
-
-
-def _nothing(instance: Instance, why: str) -> Grade:
-    return Grade(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, detail=why)
+    failed = tuple(name for name in instance.FAIL_TO_PASS if statuses.get(name) not in _PASSED)
+    # To be skipped is no regression, and no solution.
+    broken = tuple(name for name in instance.PASS_TO_PASS if statuses.get(name) not in (*_PASSED, "SKIPPED"))
+    return Judged(failed, broken)

@@ -29,13 +29,17 @@ def version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Names that did not come out as they must: of FAIL_TO_PASS and of PASS_TO_PASS; ``statuses`` as the parser read them."""
+    """Names that did not come out as they must: of FAIL_TO_PASS and of PASS_TO_PASS."""
 
     failed: tuple[str, ...]
     broken: tuple[str, ...]
-    statuses: Mapping[str, str]
     readable: bool = True
     """Whether the log says what was run and how it ended."""
+
+    @property
+    def wrong(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset((*self.failed, *self.broken))
 
 
 class Official:
@@ -67,20 +71,25 @@ class Official:
             statuses, found = self._grading.get_logs_eval(self._test(instance, parser), file.name)
         return self._judged(instance, statuses, bool(found))
 
-    def judge_channel(self, instance: Instance, parser: str, outcomes: Sequence[tuple[str, str]]) -> Judged:
+    def judge_channel(
+        self, instance: Instance, parser: str, outcomes: Sequence[tuple[str, str]], *, passed: bool, timed_out: bool
+    ) -> Judged:
         """The same of what our own channel says: word and name of each test, as a log would have them."""
         lines = "".join(f"{word} {name}\n" for name, word in outcomes)
-        return self._judged(instance, self._parsers[parser](lines, self._test(instance, parser)), True)
-
-    def passes(self, name: str, judged: Judged) -> bool:
-        """Whether a name counts as passed."""
-        return bool(self._grading.test_passed(name, judged.statuses))
+        return self.judge(instance, parser, lines, passed=passed, timed_out=timed_out)
 
     def _judged(self, instance: Instance, statuses: Mapping[str, str], found: bool) -> Judged:
+        if not found:  # where only failures are looked for, no word of any would be a success
+            return Judged(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, False)
         gold = {"FAIL_TO_PASS": instance.FAIL_TO_PASS, "PASS_TO_PASS": instance.PASS_TO_PASS}
-        report = self._grading.get_eval_tests_report(dict(statuses), gold)
+        report = self._grading.get_eval_tests_report(dict(statuses), gold, eval_type=self._eval_type(instance))
         failed, broken = (tuple(report[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"))
-        return Judged(failed, broken, statuses, found)
+        return Judged(failed, broken)
+
+    def _eval_type(self, instance: Instance) -> Any:
+        """Of some repositories the logs name failures only."""
+        kinds = self._constants.EvalType
+        return kinds.FAIL_ONLY if instance.repo in self._constants.FAIL_ONLY_REPOS else kinds.PASS_AND_FAIL
 
     def _test(self, instance: Instance, parser: str) -> Any:
         return self._spec(
@@ -92,5 +101,5 @@ class Official:
             FAIL_TO_PASS=list(instance.FAIL_TO_PASS),
             PASS_TO_PASS=list(instance.PASS_TO_PASS),
             log_parser=parser,
-            eval_type=self._constants.EvalType.PASS_AND_FAIL.value,
+            eval_type=self._eval_type(instance).value,
         )

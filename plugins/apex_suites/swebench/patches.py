@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -12,12 +13,13 @@ from pathlib import Path
 from apex_framework.errors import GitError
 from apex_framework.git import Repository
 
-_HEADER = re.compile(r'^(?:---|\+\+\+) (?:"?[ab]/([^\t\n]+?)"?|/dev/null)(?:\t.*)?$', re.MULTILINE)
-_RENAME = re.compile(r'^(?:rename|copy) (?:from|to) "?([^\t\n]+?)"?$', re.MULTILINE)
-_NAMED = re.compile(r"^diff --git a/(\S+) b/(\S+)$", re.MULTILINE)
-_NEW = re.compile(r"^--- /dev/null\n\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
-_MOVED = re.compile(r'^rename from "?([^\t\n]+?)"?$', re.MULTILINE)
-_GONE = re.compile(r"^--- (?:a/)?([^\t\n]+).*\n\+\+\+ /dev/null", re.MULTILINE)
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_PAIR = re.compile(rf"({_QUOTED}|a/\S+|a/.+?) ({_QUOTED}|b/.+)")
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+_ONE_SIDED = {"new file mode ": "new", "deleted file mode ": "gone"}
+_MOVED = {"rename from ": "gone", "rename to ": "new", "copy from ": "", "copy to ": "new"}
 
 
 class PatchError(Exception):
@@ -34,13 +36,66 @@ class Touched:
 
 
 def touched(patch: str) -> Touched:
-    """The files of a diff, in its order. Lines inside hunks that look like headers are believed: a name too many harms nobody."""
+    """The files of a diff, in its order, as its headers name them; what lines of hunks look like is all one."""
     found: dict[str, None] = {}
-    for pattern in (_NAMED, _HEADER, _RENAME):
-        for match in pattern.finditer(patch):
-            found.update(dict.fromkeys(name for name in match.groups() if name))
-    safe = tuple(name for name in found if _is_inside(name))
-    return Touched(safe, frozenset(_NEW.findall(patch)), frozenset((*_GONE.findall(patch), *_MOVED.findall(patch))))
+    sides: dict[str, set[str]] = {"new": set(), "gone": set(), "": set()}
+    before = after = ""
+    old = new = 0  # lines of a hunk that are still to come
+
+    def see(name: str, side: str = "") -> None:
+        if name and _is_inside(name):
+            found[name] = None
+            sides[side].add(name)
+
+    for line in patch.split("\n"):
+        if old > 0 or new > 0:
+            old -= line[:1] in ("", " ", "-")
+            new -= line[:1] in ("", " ", "+")
+        elif match := _HUNK.match(line):
+            old, new = (1 if count is None else int(count) for count in match.groups())
+        elif line.startswith("diff --git ") and (pair := _named(line[11:])):
+            before, after = pair
+            see(before)
+            see(after)
+        elif start := next((start for start in _ONE_SIDED if line.startswith(start)), ""):
+            see(after if _ONE_SIDED[start] == "new" else before, _ONE_SIDED[start])
+        elif start := next((start for start in _MOVED if line.startswith(start)), ""):
+            see(_plain(line[len(start) :]), _MOVED[start])
+        elif line.startswith("--- "):
+            before = _side(line[4:], "a/")
+            see(before)
+        elif line.startswith("+++ "):
+            after = _side(line[4:], "b/")
+            see(after, "" if before else "new")
+            see(before, "" if after else "gone")
+    return Touched(tuple(found), frozenset(sides["new"]), frozenset(sides["gone"]))
+
+
+def _named(rest: str) -> tuple[str, str] | None:
+    """Both names of a line ``diff --git``. Where they are equal, spaces in them do no harm."""
+    half = len(rest) // 2
+    if rest.startswith("a/") and rest[half:] == f" b/{rest[2:half]}":
+        return rest[2:half], rest[2:half]
+    match = _PAIR.fullmatch(rest)
+    return (_plain(match[1])[2:], _plain(match[2])[2:]) if match else None
+
+
+def _side(name: str, prefix: str) -> str:
+    """A name of a line ``---`` or ``+++``, which a tab ends; empty for /dev/null."""
+    name = _plain(name.partition("\t")[0])
+    return "" if name == "/dev/null" else name.removeprefix(prefix)
+
+
+def _plain(name: str) -> str:
+    """A name that git may have put in quotes, as C does: bytes in octal."""
+    if len(name) < 2 or not (name.startswith('"') and name.endswith('"')):
+        return name
+
+    def meant(match: re.Match[bytes]) -> bytes:
+        text = match[1]
+        return bytes([int(text, 8) & 255]) if len(text) == 3 else _LETTERS.get(text, text)
+
+    return _ESCAPE.sub(meant, name[1:-1].encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def apply(patch: str, root: Path, *, into: Path | None = None) -> dict[str, Path | None]:
@@ -50,13 +105,18 @@ def apply(patch: str, root: Path, *, into: Path | None = None) -> dict[str, Path
     Raises PatchError; nothing is changed then.
     """
     text = patch if patch.endswith("\n") else f"{patch}\n"
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise PatchError("it holds half of a character (a lone surrogate)") from None
     with tempfile.TemporaryDirectory(prefix="apex-patch-") as name:
         place = Path(name)
         before, after = place / "before", place / "after"
         before.mkdir()
         after.mkdir()
         for path in touched(text).paths:
-            if (root / path).is_file() and not (root / path).is_symlink():
+            # A name that no file can have (too long, say) is none of a file that is there.
+            if os.path.isfile(root / path) and not os.path.islink(root / path):
                 (before / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / path, before / path)
         try:
@@ -68,17 +128,24 @@ def apply(patch: str, root: Path, *, into: Path | None = None) -> dict[str, Path
         except GitError as error:
             raise PatchError(error.cause) from None
         target = into if into is not None else root
-        made: dict[str, Path | None] = {}
-        for path, kind in changed.items():
-            made[path] = None if kind == "D" else target / path
-            if kind == "D":
-                (target / path).unlink(missing_ok=True)
-                continue
+        # What goes, goes first: a file may come in the place of a folder.
+        for path in (path for path, kind in changed.items() if kind == "D"):
+            (target / path).unlink(missing_ok=True)
+            _remove_empty((target / path).parent, target)
+        for path in (path for path, kind in changed.items() if kind != "D"):
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(target / path):
                 (target / path).unlink()
             shutil.copy2(after / path, target / path, follow_symlinks=False)
-        return made
+        return {path: None if kind == "D" else target / path for path, kind in changed.items()}
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    """As git does, which knows of no empty folders."""
+    with contextlib.suppress(OSError):
+        while folder != top:
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _is_inside(name: str) -> bool:

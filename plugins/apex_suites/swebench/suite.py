@@ -7,19 +7,20 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from apex_framework.errors import ApexError, MissingExtraError, SuiteError, UsageError
-from apex_framework.interfaces import Diffs, Task, TaskCheck, Verdict, Workspace, WorkspaceProvider
+from apex_framework.interfaces import Comparison, Diffs, Task, TaskCheck, Verdict, Workspace, WorkspaceProvider
 
 from . import repositories
 from .checks import Checks, Record, key_of
 from .environments import Environment, Table
 from .grading import Grade, Grader, test_files
 from .rows import SPLITS, Instance, read_instances
+from .second_opinion import Logs, SecondOpinion, compared, damaged
 
 HUB: Final = {"swebench_lite": "SWE-bench/SWE-bench_Lite", "swebench_verified": "SWE-bench/SWE-bench_Verified"}
 EVALUATOR: Final = "swebench/native"
@@ -78,6 +79,9 @@ class SweBenchSuite:
     def tasks(self, split: str) -> Sequence[Task]:
         """Those that were checked and behave. Raises UsageError, SuiteError when there is none."""
         every, usable = self._of(split), self._usable(split)
+        if usable and (self._repos is None or not self._repos.is_dir()):
+            where = f"there is no folder {self._repos}" if self._repos else "their folder was not named"
+            raise UsageError(f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}")
         command = (
             f"apex suite check {self._name}/{split} --data {self._data} --repos {self._repos or 'DIR'}{self._more}"
         )
@@ -130,18 +134,7 @@ class SweBenchSuite:
             raise
         except (ApexError, OSError) as error:
             return Verdict(False, evaluator, infrastructure_error=f"{type(error).__name__}: {error}")
-        left_out = frozenset(checked.left_out)
-        broken = [name for name in grade.broken if name not in left_out]
-        counted = sum(name not in left_out for name in instance.PASS_TO_PASS)
-        detail = (
-            f"FAIL_TO_PASS {len(instance.FAIL_TO_PASS) - len(grade.failed)}/{len(instance.FAIL_TO_PASS)}, "
-            f"PASS_TO_PASS {counted - len(broken)}/{counted}"
-        )
-        detail += f" ({len(left_out)} left out)" if left_out else ""
-        detail += f"; {grade.detail}" if grade.detail else ""
-        if disputed := [name for name in grade.disputed if name not in left_out]:
-            return Verdict(False, evaluator, False, detail, f"log and channel disagree on {_some(disputed)}")
-        return Verdict(not grade.failed and not broken, evaluator, not broken, detail)
+        return _verdict(instance, evaluator, grade, frozenset(checked.left_out))
 
     def check(self, task: Task, *, anew: bool = False) -> TaskCheck:
         """Whether the gold patch passes and the empty one fails here; from the cache unless ``anew``."""
@@ -155,16 +148,48 @@ class SweBenchSuite:
             return TaskCheck(task.id, known.behaves, known.why, known.left_out, seconds=known.seconds, cached=True)
         started = time.perf_counter()
         try:
-            record = self._checked(instance, started)
+            record = self._checked(instance, started, lambda patch: self._grade(instance, patch))
         except MissingExtraError:
             raise
         except (ApexError, OSError) as error:
             return TaskCheck(task.id, False, infrastructure_error=str(error), seconds=time.perf_counter() - started)
-        try:
-            self._checks.keep(key, record)
-        except OSError as error:
-            print(f"{self._name}: the check of {task.id} is not kept: {error}", file=sys.stderr)
+        self._keep(key, task, record)
         return TaskCheck(task.id, record.behaves, record.why, record.left_out, seconds=record.seconds)
+
+    def compare(self, task: Task, folder: Path) -> Iterator[Comparison]:
+        """The gold patch, the empty one and a damaged one: our verdict on each, and the official harness's on the same log.
+
+        Logs are kept below ``folder``; what is there is not run again. Raises MissingExtraError, UsageError.
+        """
+        instance = self._instance(task)
+        environment = self._table.find(instance)
+        if environment is None:
+            yield Comparison(task.id, infrastructure_error=f"no environment for {instance.repo} {instance.version}")
+            return
+        second = SecondOpinion()
+        key, logs = key_of(instance, environment), Logs(folder, instance)
+        patches = {"gold": instance.patch, "empty": "", "damaged": damaged(instance.patch)}
+        started, grades, left_out = time.perf_counter(), dict[str, Grade](), frozenset[str]()
+        for name, patch in patches.items():
+            before = time.perf_counter()
+            try:
+                run = logs.find(key, name, patch)
+                if run is None:
+                    run = self._grader.run(instance, environment, self._clone(instance), patch)
+                    logs.keep(key, name, patch, run)
+                grade = grades[patch] = self._grader.judge(instance, environment, run)
+            except MissingExtraError:
+                raise
+            except (ApexError, OSError) as error:
+                yield Comparison(task.id, name, infrastructure_error=str(error))
+                return
+            if name == "gold":
+                left_out = _left_out(instance, grade)
+            ours = _verdict(instance, environment.evaluator, grade, left_out)
+            theirs = second.judge(instance, patch, run, left_out)
+            yield compared(task.id, name, ours, grade, theirs, time.perf_counter() - before)
+        if self._checks.find(key) is None:
+            self._keep(key, task, self._checked(instance, started, grades.__getitem__))
 
     def swebench_row(self, task: Task) -> Mapping[str, Any]:
         """The row that it came from."""
@@ -237,6 +262,9 @@ class SweBenchSuite:
     def _grade(self, instance: Instance, patch: str) -> Grade:
         environment = self._table.find(instance)
         assert environment is not None  # its check said so
+        return self._grader.grade(instance, environment, self._clone(instance), patch)
+
+    def _clone(self, instance: Instance) -> Path:
         where = repositories.find(self._repos, instance.repo) if self._repos else None
         if where is None:
             name = repositories.names(instance.repo)[0]
@@ -244,18 +272,46 @@ class SweBenchSuite:
                 f"task {instance.instance_id}: no clone of {instance.repo} in {self._repos or 'no folder'}",
                 f"--repos DIR; git clone --bare https://github.com/{instance.repo} DIR/{name}",
             )
-        return self._grader.grade(instance, environment, where, patch)
+        return where
 
-    def _checked(self, instance: Instance, started: float) -> Record:
-        gold = self._grade(instance, instance.patch)
-        left_out = tuple(dict.fromkeys((*gold.broken, *(n for n in gold.disputed if n not in instance.FAIL_TO_PASS))))
+    def _checked(self, instance: Instance, started: float, grade: Callable[[str], Grade]) -> Record:
+        gold = grade(instance.patch)
         why = ""
         if gold.failed or (disputed := [n for n in gold.disputed if n in instance.FAIL_TO_PASS]):
             why = f"with the gold patch these do not pass: {_some(gold.failed or tuple(disputed))}"
             why += f" ({gold.detail})" if gold.detail else ""
-        elif not self._grade(instance, "").failed:
+        elif not grade("").failed:
             why = "all of FAIL_TO_PASS pass without a patch"
+        left_out = tuple(name for name in instance.PASS_TO_PASS if name in _left_out(instance, gold))
         return Record(not why, why, left_out, round(time.perf_counter() - started, 2))
+
+    def _keep(self, key: str, task: Task, record: Record) -> None:
+        try:
+            self._checks.keep(key, record)
+        except OSError as error:
+            print(f"{self._name}: the check of {task.id} is not kept: {error}", file=sys.stderr)
+
+
+def _left_out(instance: Instance, gold: Grade) -> frozenset[str]:
+    """Tests that must stay green, and are not even with the gold patch, or not for both judges."""
+    return frozenset(instance.PASS_TO_PASS) & {*gold.broken, *gold.disputed}
+
+
+def _verdict(instance: Instance, evaluator: str, grade: Grade, left_out: frozenset[str]) -> Verdict:
+    broken = [name for name in grade.broken if name not in left_out]
+    counted = sum(name not in left_out for name in instance.PASS_TO_PASS)
+    detail = (
+        f"FAIL_TO_PASS {len(instance.FAIL_TO_PASS) - len(grade.failed)}/{len(instance.FAIL_TO_PASS)}, "
+        f"PASS_TO_PASS {counted - len(broken)}/{counted}"
+    )
+    detail += f" ({len(left_out)} left out)" if left_out else ""
+    detail += f"; {grade.detail}" if grade.detail else ""
+    wrong = {*grade.failed, *broken}
+    disputed = [name for name in grade.disputed if name not in left_out]
+    # Where both judges find something wrong, the verdict is beyond dispute.
+    if bool(wrong) != bool(wrong.symmetric_difference(disputed)):
+        return Verdict(False, evaluator, False, detail, f"log and channel disagree on {_some(disputed)}")
+    return Verdict(not wrong, evaluator, not broken, detail)
 
 
 def _some(names: Sequence[str]) -> str:

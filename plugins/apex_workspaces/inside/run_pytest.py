@@ -135,7 +135,7 @@ class Reporter:
         raised = [e for e in self._seen if not _is_skip(e)]
         outcomes = {when: outcome for when, (outcome, _, _) in self._phases.items()}
         if any(xfail for _, xfail, _ in self._phases.values()) and "failed" not in outcomes.values():
-            return "skipped", "expected to fail"
+            return "skipped", "expected to fail" if "skipped" in outcomes.values() else "expected to fail, but passed"
         if raised:
             error = raised[0]
             if "failed" not in outcomes.values():

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from swebench_world import FILE, FILES, NEW_TEST, TESTS, World, make_world
 
 from apex_framework.errors import ApexError, SuiteError, UsageError
+from apex_framework.git import Repository
 from apex_framework.interfaces import ChecksTasks, GradesPatches, RunsTests, SpeaksSweBench, Task
 from apex_suites.swebench import grading, restored
 from apex_suites.swebench.environments import Table
@@ -296,9 +297,112 @@ assert str(case) == "test_a (__main__.T)" and case.shortDescription() is None, (
 
 def test_names_that_newer_pythons_removed_are_there_again(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(Path(restored.__file__).read_text())
-    environment = {"PYTHONPATH": str(tmp_path), "NATIVE_TEST_NAMES": "old"}
+    environment = {"PYTHONPATH": str(tmp_path), "NATIVE_TEST_NAMES": "3.6"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", OLD], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    # From 3.9 on a docstring's first line is its first that is not empty; the class alone is printed until 3.11.
+    environment["NATIVE_TEST_NAMES"] = "3.9"
+    later = OLD.replace("case.shortDescription() is None", 'case.shortDescription() == "Second line."')
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", later], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+HEADERS = """diff --git "a/caf\\303\\251 \\"x\\".py" "b/caf\\303\\251 \\"x\\".py"
+--- "a/caf\\303\\251 \\"x\\".py"
++++ "b/caf\\303\\251 \\"x\\".py"
+@@ -1,2 +1,2 @@
+--- a/no.py
++++ /dev/null
+ same
+diff --git a/gone/__init__.py b/gone/__init__.py
+deleted file mode 100644
+index e69de29..0000000
+diff --git a/new one/__init__.py b/new one/__init__.py
+new file mode 100644
+index 0000000..e69de29
+diff --git a/old.py b/now.py
+similarity index 100%
+rename from old.py
+rename to now.py
+diff --git a/from.py b/copied.py
+similarity index 100%
+copy from from.py
+copy to copied.py
+diff --git a/picture.png b/picture.png
+GIT binary patch
+literal 1
+IcmZPo000310RR91
+"""
+
+
+def test_headers_say_what_is_new_and_what_is_gone_and_lines_of_hunks_say_nothing() -> None:
+    found = touched(HEADERS)
+    named = ('caf\u00e9 "x".py', "gone/__init__.py", "new one/__init__.py", "old.py", "now.py", "from.py", "copied.py")
+    assert found.paths == (*named, "picture.png")
+    assert found.new == {"new one/__init__.py", "now.py", "copied.py"}
+    assert found.gone == {"gone/__init__.py", "old.py"}
+
+
+def test_what_git_writes_is_applied_whatever_becomes_of_a_file(tmp_path: Path) -> None:
+    before = {"caf\u00e9.py": b"x\n", "dir/a": b"a\n", "dir/b": b"", "crlf": b"a\r\nb\r\n", "bytes": b"\0\1", "e": b""}
+    after = {
+        "caf\u00e9.py": b"y\n",
+        "dir": b"file\n",
+        "crlf": b"a\r\nc\r\n",
+        "bytes": b"\0\2",
+        "latin": b"\xe9\n",
+        "n/e": b"",
+    }
+    made, commits = Repository.init(tmp_path / "git"), []
+    for name, files in (("before", before), ("after", after)):
+        for path, data in files.items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_bytes(data)
+        commits.append(made.snapshot(tmp_path / name, name))
+    root = tmp_path / "before"
+    apply(made.diff(commits[0], commits[1]), root)
+    assert {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()} == after
+    assert not (root / "n" / "x").exists() and {p.name for p in root.iterdir() if p.is_dir()} == {"n"}
+
+
+@pytest.mark.parametrize(
+    "patch", ["--- a/x\n+++ b/x\n@@ -1 +1 @@\n-\ud800\n+y\n", f"--- a/{'x' * 400}\n+++ b/{'x' * 400}\n"]
+)
+def test_what_no_file_can_hold_or_be_called_does_not_apply(tmp_path: Path, patch: str) -> None:
+    with pytest.raises(PatchError):
+        apply(patch, tmp_path)
+
+
+@pytest.mark.slow
+def test_test_files_that_are_no_text_or_gone_are_as_the_test_patch_has_them(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    clone, states = Repository(world.repos / "demo+tiny"), list[str]()
+    reads = "\n    def test_data(self):\n        import os\n        self.assertEqual(open('tests/data', 'rb').read(), b'\\xe9\\0')\n"
+    reads += "        self.assertFalse(os.path.exists('tests/old'))\n"
+    for name, files in (
+        ("plain", {**FILES, "tests/old": "x"}),
+        ("tested", {**FILES, FILE: TESTS + NEW_TEST + reads}),
+        (
+            "worked",
+            {**FILES, "pkg.py": FILES["pkg.py"].replace("/ 2", "// 2"), "tests/data/in": "x", "tests/old/in": "x"},
+        ),
+    ):
+        for path, text in files.items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_text(text)
+        if name == "tested":
+            (tmp_path / name / "tests/data").write_bytes(b"\xe9\0")
+        states.append(clone.snapshot(tmp_path / name, name))
+    clone.set_branch("main", states[0])
+    gold = clone.diff(states[0], states[2])  # puts folders where the test patch wants a file, and nothing
+    tests = json.dumps([f"{FILE}::T.test_half", f"{FILE}::T.test_data"])
+    world.write({**world.row, "base_commit": states[0], "patch": gold, "FAIL_TO_PASS": tests,
+                 "test_patch": clone.diff(states[0], states[1])})  # fmt: skip
+    for suite in opened(world, tmp_path):
+        assert suite.check(the_task(suite)).why == ""
+        assert suite.grade_patch(the_task(suite), gold).success
 
 
 LINES = st.lists(st.text("ab -+@/\\", max_size=6), max_size=6)
@@ -309,8 +413,6 @@ LINES = st.lists(st.text("ab -+@/\\", max_size=6), max_size=6)
 def test_a_patch_gives_what_git_made_it_from(
     tmp_path_factory: pytest.TempPathFactory, old: list[str], new: list[str]
 ) -> None:
-    from apex_framework.git import Repository
-
     folder, texts = tmp_path_factory.mktemp("patch"), ["".join(f"{line}\n" for line in lines) for lines in (old, new)]
     repository, commits = Repository.init(folder / "git"), []
     for number, text in enumerate(texts):

@@ -10,6 +10,8 @@ import pytest
 from swebench_world import World, make_world
 
 from apex_framework.cli.boundary import run
+from apex_framework.cli.predictions import read_predictions
+from apex_framework.errors import UsageError
 
 SUITE = "swebench_lite/dev"
 
@@ -94,6 +96,36 @@ def test_tasks_go_out_in_the_official_format(world: World, tmp_path: Path, capsy
     }
     assert json.loads(row["FAIL_TO_PASS"]) == json.loads(world.row["FAIL_TO_PASS"])
     assert run(["suite", "export", SUITE, "--out", str(tmp_path / "no" / "x"), *world.flags]) == 3
+
+
+def test_a_sample_in_turns_has_every_cluster_and_is_part_of_larger_ones(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [("a/a", n) for n in range(6)] + [("b/b", n) for n in range(2)]
+    world.write(*({**world.row, "repo": repo, "instance_id": f"{repo[0]}-{n}"} for repo, n in many))
+    found = []
+    for limit in (2, 5, 8):
+        told(capsys, "export", SUITE, "--in-turns", "--limit", str(limit), "--out", str(tmp_path / "x"), *world.flags)
+        rows = [json.loads(line) for line in (tmp_path / "x").read_text().splitlines()]
+        found.append([row["repo"] + row["instance_id"] for row in rows])
+    assert found[0] == found[2][:2] and found[1] == found[2][:5] and len(set(found[2])) == 8
+    assert {name[0] for name in found[0]} == {"a", "b"} and sum(name[0] == "b" for name in found[1]) == 2
+
+
+def test_predictions_are_read_in_every_form_of_the_official_harness(tmp_path: Path) -> None:
+    rows = [
+        {"instance_id": n, "model_patch": p, "model_name_or_path": "o/m"}
+        for n, p in (("a", "x\r\u2028y\x0c"), ("b", None))
+    ]
+    wanted = [("a", "o/m", "x\r\u2028y\x0c"), ("b", "o/m", "")]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    table = json.dumps({row["instance_id"]: row for row in rows}, indent=1)
+    for name, text in (("p.jsonl", lines), ("p.json", json.dumps(rows)), ("q.json", table)):
+        (tmp_path / name).write_bytes(text.encode())
+        assert [(p.instance_id, p.model, p.patch) for p in read_predictions(tmp_path / name)] == wanted
+    (tmp_path / "q.json").write_text(json.dumps({"a": {"instance_id": "a"}}))
+    with pytest.raises(UsageError, match=r"q\.json\['a'\]: instance_id and model_patch"):
+        read_predictions(tmp_path / "q.json")
 
 
 def test_verdicts_of_the_official_harness_are_taken_over_and_said_to_be(

@@ -76,6 +76,9 @@ def test_a_log_that_says_what_our_channel_did_not_see_is_no_verdict(tmp_path: Pa
         assert suite.check(task).behaves
         provider.added = f"PASSED {FILE}::T::test_half\n"
         verdict = suite.grade_patch(task, "")
+        assert (verdict.success, verdict.infrastructure_error) == (False, "")  # a failed run that names no failure
+        provider.added += "FAILED other\n"
+        verdict = suite.grade_patch(task, "")
         assert not verdict.success
         assert verdict.infrastructure_error.startswith(f"log and channel disagree on {FILE}::T::")
 

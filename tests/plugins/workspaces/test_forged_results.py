@@ -230,3 +230,10 @@ def test_results_that_only_reports_tell_of_would_be_forged(
         (tmp_path / file.name).write_text(file.read_text())
     assert run(conftest=PATCHING["a report rewritten by a wrapper"]).outcomes[0].status == "passed"
     assert run(conftest=PATCHING["a call that is answered"]).outcomes[0].status == "passed"
+
+
+def test_who_passes_against_expectation_is_told_from_who_fails_as_expected(run: Callable[..., TestReport]) -> None:
+    text = "import pytest\n\n\n@pytest.mark.xfail\ndef test_bad():\n    assert {}\n"
+    found = [run(text.format(holds)).outcomes[0] for holds in (False, True)]
+    assert [one.status for one in found] == ["skipped", "skipped"]
+    assert [one.detail for one in found] == ["expected to fail", "expected to fail, but passed"]
