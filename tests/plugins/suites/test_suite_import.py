@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from apex_framework.analysis import lift_between, read_run
 from apex_framework.cli.boundary import run
 from apex_framework.cli.verdicts import read_verdicts
+from apex_framework.errors import UsageError
 
 ROOT = Path(__file__).parents[3]
 TASKS = [f"{owner}__{name}-{number}" for owner, name in (("a", "x"), ("b", "y"), ("c", "z")) for number in range(1, 9)]
@@ -56,6 +58,18 @@ def test_a_run_of_others_is_compared_verified_and_reported(tmp_path: Path, capsy
     for form in ("table", "markdown", "html"):
         status, report = told(capsys, "report", out, "--report", form)
         assert (status, "L3" in report["text"]) == (0, True)
+
+
+def test_a_file_may_be_packed_and_must_be_whole(tmp_path: Path) -> None:
+    rows = grid("one", "two")
+    packed = gzip.compress(lines(tmp_path / "v.jsonl", rows).read_bytes())
+    (tmp_path / "v.jsonl.gz").write_bytes(packed)
+    assert [v.task for v in read_verdicts(tmp_path / "v.jsonl.gz")] == [row["instance_id"] for row in rows]
+    for name, data in (("cut", packed[:-9]), ("broken", packed[:20] + b"?" + packed[21:]), ("no", b"{}")):
+        path = tmp_path / f"{name}.gz"
+        path.write_bytes(data)
+        with pytest.raises(UsageError, match=f"{name}.gz: no whole gzip file"):
+            read_verdicts(path)
 
 
 def test_a_report_of_the_official_harness_is_an_arm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
