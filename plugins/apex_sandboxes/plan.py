@@ -21,7 +21,8 @@ _FACTS: Final = (
     "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/passwd",
     "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/protocols", "/etc/services", "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf", "/etc/timezone", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems",
-    "/sys/devices/system/cpu",
+    "/sys/devices/system/cpu", "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.shares",
 )
 # fmt: on
 _NAMES: Final = ("/etc/resolv.conf",)

@@ -52,6 +52,18 @@ a, b = socket.socketpair(); a.send(b"pair"); print(b.recv(4).decode())
     assert (limits.root / "b").read_text() == "x"
 
 
+def test_programs_may_ask_how_many_processors_they_have(python: Run) -> None:
+    names = ("cpu.max", "cpu/cpu.cfs_period_us", "cpu/cpu.cfs_quota_us", "cpu/cpu.shares")
+    code = f"""
+import os
+os.cpu_count(); open("/proc/cpuinfo").read()
+for path in {[f"/sys/fs/cgroup/{name}" for name in names]!r}:
+    if os.path.exists(path): open(path).read()
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_processes_may_share_memory_and_talk_to_themselves_but_to_nobody_else(python: Run) -> None:
     if not LandlockSandbox()._namespaces:
         pytest.skip("namespaces are not allowed here")
