@@ -77,6 +77,8 @@ class DecisionTaken:
     """Wall time that it took to see what the decision was made on."""
     learn_ms: float = 0.0
     """Wall time that the controller took to learn from what the last decision led to."""
+    observation: Mapping[str, Any] = field(default_factory=dict)
+    """What it was made on: all of the ``Observation`` but ``step``, ``topology`` and what the arm has (topologies, budget)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Statistics over artifacts. numpy and scipy are imported when a function needs them."""
 
-from .answer import Answer, answer_of, answer_runs, percentile
+from .answer import Answer, answer_of, answer_runs, no_verdict, percentile
 from .arms import ArmRole, arm_role
 from .checkpoint import checkpoint_bytes, checkpoint_digest, read_checkpoint, write_checkpoint
 from .curves import CurvePoint, SuccessCurve, rungs_of, success_curves
@@ -8,7 +8,7 @@ from .episodes import EpisodeRow, RunData, merge_runs, read_episodes, read_run, 
 from .gate import Gate, GateCheck, evaluate_gate
 from .intervals import Interval, clopper_pearson_upper, newcombe_paired, wilson
 from .lift import Lift, PairedTask, Pairing, estimate_lift, lift_between, pair
-from .logged import logged_arm, logged_episodes
+from .logged import logged_arm, logged_episodes, logged_observation
 from .mcnemar import holm, mcnemar_exact, mcnemar_mid_p
 from .noninferiority import Certainty, NonInferiority, non_inferiority
 from .off_policy import Estimate, LoggedDecision, LoggedEpisode, OffPolicyValue, Overlap, off_policy_value
@@ -43,7 +43,7 @@ from .summary import (
     summarize_arm,
     summarize_families,
 )
-from .verdict import Verdict, Word, decide, points
+from .verdict import Verdict, Word, decide, p_text, points
 
 __all__ = [
     "Answer",
@@ -96,15 +96,18 @@ __all__ = [
     "lift_between",
     "logged_arm",
     "logged_episodes",
+    "logged_observation",
     "margin_tasks",
     "mcnemar_exact",
     "mcnemar_mid_p",
     "mean_interval",
     "merge_runs",
     "newcombe_paired",
+    "no_verdict",
     "non_inferiority",
     "off_policy_value",
     "oracle_success",
+    "p_text",
     "pair",
     "paired_power",
     "paired_shift",

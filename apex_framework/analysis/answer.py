@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ArtifactError
 from .arms import ArmRole, arm_role
-from .episodes import EpisodeRow, RunData, merge_runs, read_lines, read_run
+from .episodes import EpisodeRow, RunData, iterate_lines, merge_runs, read_run
 from .lift import Lift, lift_between
 from .mcnemar import holm
 from .power import tasks_needed
@@ -30,7 +30,7 @@ class Answer:
     """In the plan's order."""
     families: Mapping[str, Mapping[str, ArmSummary]]
     lifts: tuple[Lift, ...]
-    """Of every arm that is no baseline over every baseline, subjects first."""
+    """Of every arm that is no baseline over every baseline, subjects first; of recorded systems, the first over all others."""
     holm: Mapping[str, float]
     """Holm-adjusted McNemar mid-p of all lifts but the headline's, by ``arm - against``."""
     verdicts: tuple[Verdict, ...]
@@ -67,13 +67,16 @@ def answer_of(
     single = next((n for n in names if roles[n] is ArmRole.SINGLE), None)
     best, source = _best_static(run, arms, statics, best_static)
     subjects = [n for n in names if roles[n] is ArmRole.SUBJECT]
+    recorded = [n for n in names if roles[n] is ArmRole.RECORDED]
     others = [n for n in names if roles[n] in (ArmRole.SCHEDULE, ArmRole.CONTROL, ArmRole.MANAGER)]
     lifts, verdicts = [], []
-    for name in subjects or others:
+    for name in subjects or others or recorded[:1]:
         rivals = [*statics, *([single] if single else []), *(n for n in others if n != name)]
-        rivals += subjects[1:] if [name] == subjects[:1] else []
+        rivals += [*subjects[1:], *recorded] if [name] == subjects[:1] else recorded[1:] if name in recorded else []
         found = {rival: lift for rival in rivals if (lift := _lift(run.rows, name, rival, seed))}
         lifts += list(found.values())
+        if name in recorded:  # nothing that was run here is under test
+            continue
         verdicts.append(decide(name, found, statics=statics, single=single, best_static=best, best_static_from=source))
     headline = {f"{lift.arm} - {lift.against}" for lift in verdicts[0].lifts} if verdicts else set()
     secondary = {f"{lift.arm} - {lift.against}": lift.p_mid for lift in lifts}
@@ -92,6 +95,14 @@ def answer_of(
         missing_episodes=max(0, run.planned - len(run.rows)),
         next_command=_next_command(run, verdicts),
     )
+
+
+def no_verdict(answer: Answer) -> str:
+    """Why there is none, and what can be compared."""
+    names = [arm.arm for arm in answer.arms]
+    some = f"Any two of its {len(names)} arms can be compared: apex compare RUN --arm A --against B."
+    why = "No verdict: no arm is a controller under test."
+    return f"{why} {some if len(names) > 1 else f'There is nothing to compare {names[0]} with.' if names else 'It has no episodes.'}"
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -130,7 +141,7 @@ def _latencies(runs: Sequence[RunData]) -> dict[str, dict[str, float]]:
         for name, key in (("decisions.jsonl", "decision_ms"), ("switches.jsonl", "switch_ms")):
             if not (run.path / name).exists():
                 continue
-            for number, row in enumerate(read_lines(run.path / name), 1):
+            for number, row in enumerate(iterate_lines(run.path / name), 1):
                 value = _milliseconds(row, key)
                 if value is None:
                     what = "latency_ms" if key == "decision_ms" else "phase_ms"

@@ -16,6 +16,8 @@ class ArmRole(StrEnum):
     SCHEDULE = "fixed schedule"
     CONTROL = "control"
     """random_switch and per_episode: switching without sense, sense without switching."""
+    RECORDED = "recorded system"
+    """It ran elsewhere; its verdicts were imported."""
     SUBJECT = "controller"
 
 
@@ -34,4 +36,6 @@ def arm_role(name: str, setting: Mapping[str, Any] | None = None) -> ArmRole:
         return ArmRole.SCHEDULE
     if base in ("random_switch", "per_episode"):
         return ArmRole.CONTROL
+    if team == base == "imported":
+        return ArmRole.RECORDED
     return ArmRole.SUBJECT

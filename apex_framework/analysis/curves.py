@@ -30,8 +30,8 @@ class CurvePoint:
     """95 % for this rung alone."""
     band: Interval
     """95 % for all rungs of the arm at once."""
-    tokens: float
-    """Spent on the mean episode."""
+    tokens: float | None
+    """Spent on the mean episode; None where nobody told."""
     overspend: float
     """Tokens over the budget, averaged over the episodes that went over it."""
     violations: int
@@ -84,8 +84,9 @@ def success_curves(
 
     Bands are ``estimate +- q * error`` with the quantile q of the largest studentised deviation over the rungs, from
     clusters drawn again (the same ones in every rung), or under 30 clusters from residuals whose signs flip by cluster.
-    A rung where all tasks ended alike has no such error; its band is Wilson's at 1 - 0.05 / rungs. Raises
-    NotComparableError when the rungs of an arm are not over the same tasks.
+    A rung where all tasks ended alike has no such error; its band is Wilson's at 1 - 0.05 / rungs. A task that
+    infrastructure failed in one rung is left out of all. Raises NotComparableError when the rungs of an arm are not over
+    the same tasks.
     """
     held = {budget: list(rows) for budget, rows in sorted(rungs.items())}
     require_one_digest(row for rows in held.values() for row in rows)
@@ -95,14 +96,21 @@ def success_curves(
 def _curve(held: Mapping[int, list[EpisodeRow]], arm: str, seed: int) -> SuccessCurve:
     import numpy as np
 
-    by_rung = [_by_task(rows, arm) for rows in held.values()]
-    tasks = sorted(by_rung[0])
-    for budget, found in zip(held, by_rung, strict=True):
-        if sorted(found) != tasks or not found:
+    met = {budget: {row.task_id for row in rows if row.arm == arm} for budget, rows in held.items()}
+    for budget, found in met.items():
+        if found != met[next(iter(met))] or not found:
             raise NotComparableError(
                 f"{arm!r} has other tasks at a budget of {budget} than at {next(iter(held))}",
                 "run every rung on the same tasks",
             )
+    tasks = sorted(
+        set.intersection(*({r.task_id for r in rows if r.arm == arm and r.judged} for rows in held.values()))
+    )
+    if not tasks:
+        raise NotComparableError(f"no task of {arm!r} was judged in every rung", "run more episodes")
+    kept = frozenset(tasks)
+    held = {budget: [row for row in rows if row.arm == arm and row.task_id in kept] for budget, rows in held.items()}
+    by_rung = [_by_task(rows) for rows in held.values()]
     clusters = list(dict.fromkeys(by_rung[0][task][1] for task in tasks))
     place = {name: index for index, name in enumerate(clusters)}
     sums, sizes = np.zeros((len(clusters), len(held))), np.zeros(len(clusters))
@@ -162,10 +170,10 @@ def _half_widths(
     return [float(e * np.quantile(largest, 0.95)) if k else 0.0 for e, k in zip(errors, known, strict=True)], method
 
 
-def _by_task(rows: Iterable[EpisodeRow], arm: str) -> dict[str, tuple[float, str]]:
+def _by_task(rows: Iterable[EpisodeRow]) -> dict[str, tuple[float, str]]:
     """Task -> (success averaged over judged seeds, cluster)."""
     found: dict[str, list[EpisodeRow]] = {}
     for row in rows:
-        if row.arm == arm and row.judged:
+        if row.judged:
             found.setdefault(row.task_id, []).append(row)
     return {task: (sum(r.success for r in group) / len(group), group[0].cluster) for task, group in found.items()}

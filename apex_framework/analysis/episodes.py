@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from ..errors import ArtifactError, NotComparableError
+from ..experiment.plan import looks_once
 
 INFRASTRUCTURE = "infrastructure"
 """Status of an episode that could not be run: neither success nor failure of its arm."""
@@ -23,8 +24,9 @@ class EpisodeRow:
     task_id: str
     seed: int
     success: bool
-    tokens: int
-    steps: int
+    tokens: int | None
+    """None, as for steps and wall time, where nobody told: verdicts of others."""
+    steps: int | None
     switches: int
     denied: int
     status: str
@@ -44,6 +46,10 @@ class EpisodeRow:
         """Whether it counts as a success or a failure."""
         return self.status != INFRASTRUCTURE
 
+    def watched(self, budget: int) -> bool:
+        """Whether it counts for the safety of a budget: judged, or over it; that nobody could grade it hides no overspending."""
+        return self.judged or (self.tokens is not None and self.tokens > budget)
+
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> EpisodeRow:
         """From one line. Raises ArtifactError when a needed column is missing or is no such value."""
@@ -58,8 +64,8 @@ class EpisodeRow:
                 task_id=str(row["task_id"]),
                 seed=int(row["seed"]),
                 success=bool(row["success"]),
-                tokens=int(row["tokens"]),
-                steps=int(row["steps"]),
+                tokens=None if row["tokens"] is None else int(row["tokens"]),
+                steps=None if row["steps"] is None else int(row["steps"]),
                 switches=int(row["switches"]),
                 denied=int(row["denied"]),
                 status=str(row["status"]),
@@ -99,27 +105,37 @@ class RunData:
     """Arm -> digest of the trained policy that it used, or ``untrained``."""
     tasks: Mapping[str, str] = field(default_factory=dict)
     """Task -> cluster, in the plan's order."""
+    early_look: str = ""
+    """Where a registered plan says to look once, at the end, and this is before it: a sentence that says so."""
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Objects of a JSONL file; a last line without a newline, torn by an interruption, is left out.
+    """All of ``iterate_lines``. Raises ArtifactError when the file is missing or damaged."""
+    return list(iterate_lines(path))
+
+
+def iterate_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Objects of a JSONL file, one after the other; a last line without a newline, torn by an interruption, is left out.
 
     Raises ArtifactError when the file is missing or damaged.
     """
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    yield _object(path, number, line)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}", "name a file that apex run wrote") from error
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ArtifactError(f"{path}, line {number}: not JSON", "restore the file or run again") from error
-        if not isinstance(row, dict):
-            raise ArtifactError(f"{path}, line {number}: not an object", "restore the file or run again")
-        rows.append(row)
-    return rows
+
+
+def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path}, line {number}: not JSON", "restore the file or run again") from error
+    if not isinstance(row, dict):
+        raise ArtifactError(f"{path}, line {number}: not an object", "restore the file or run again")
+    return row
 
 
 def read_episodes(path: Path) -> tuple[EpisodeRow, ...]:
@@ -139,19 +155,22 @@ def read_run(path: Path) -> RunData:
         data = json.loads((path / "run.json").read_bytes())
         plan = data["plan"]
         arms = {str(arm["name"]): arm for arm in plan["arms"]}
+        planned = len(arms) * len(plan["tasks"]) * len(plan["seeds"])
+        rows = read_episodes(path)
         return RunData(
             path=path,
-            rows=read_episodes(path),
+            rows=rows,
             suite=str(plan["suite"]),
             split=str(plan["split"]),
             suite_digest=str(plan["suite_digest"]),
             level=str(plan.get("level", "")),
             command=str(data.get("command", "")),
-            planned=len(arms) * len(plan["tasks"]) * len(plan["seeds"]),
+            planned=planned,
             arms=arms,
             settings=plan.get("settings", {}),
             policies=plan.get("policies", {}),
             tasks={str(task[0]): str(task[1]) for task in plan["tasks"]},
+            early_look=_early_look(path, plan.get("settings", {}), len(rows), planned),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ArtifactError(f"{path} is no run folder: {error}", "name a folder that apex run made") from error
@@ -192,6 +211,7 @@ def merge_runs(runs: Sequence[RunData]) -> RunData:
         first.settings,
         {name: policy for run in runs for name, policy in run.policies.items()},
         {task: cluster for run in runs for task, cluster in run.tasks.items()},
+        next((run.early_look for run in runs if run.early_look), ""),
     )
 
 
@@ -203,6 +223,12 @@ def require_one_digest(rows: Iterable[EpisodeRow]) -> None:
             f"episodes of {len(digests)} versions of the suite ({', '.join(d[:12] for d in digests)})",
             "compare episodes of one suite digest: same Python version, same suite settings",
         )
+
+
+def _early_look(path: Path, settings: Mapping[str, Any], done: int, planned: int) -> str:
+    if done >= planned or not looks_once(settings):
+        return ""
+    return f"Unregistered look: {path} has {done:,} of {planned:,} episodes of a plan that is registered for one look, at its end."
 
 
 def _all_rows(runs: Sequence[RunData]) -> Iterable[EpisodeRow]:

@@ -134,7 +134,7 @@ def _best_schedule(
 
 def _messages(rows: Sequence[EpisodeRow]) -> GateCheck:
     low, high = MESSAGE_SHARE
-    tokens = sum(row.tokens for row in rows)
+    tokens = sum(row.tokens or 0 for row in rows)
     share = sum(row.message_tokens for row in rows) / tokens if tokens else 0.0
     return GateCheck("messages' share of tokens", share, f"{low:.0%} to {high:.0%}", low <= share <= high)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,14 @@ def clopper_pearson_upper(violations: int, trials: int, confidence: float = 0.95
 
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interval:
-    """Score interval of a proportion (Wilson 1927); counts may be fractional (means over seeds)."""
+    """Score interval of a proportion (Wilson 1927); counts may be fractional (means over seeds).
+
+    Raises ValueError for no trials and for impossible counts.
+    """
     from scipy.stats import norm
 
+    if not 0 <= successes <= trials or not 0 < trials < inf:
+        raise ValueError(f"{successes} of {trials} is no proportion")
     z = float(norm.ppf((1 + confidence) / 2))
     p = successes / trials
     centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
@@ -40,7 +45,7 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interva
 def newcombe_paired(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> Interval:
     """Difference of paired proportions, method 10 of Newcombe, Statistics in Medicine 17 (1998) 2635-2650.
 
-    It has positive width also when all pairs agree, where resampling has none.
+    It has positive width also when all pairs agree, where resampling has none. Raises ValueError for no pairs.
     """
     n = len(ours)
     both = sum(x * y for x, y in zip(ours, theirs, strict=True))

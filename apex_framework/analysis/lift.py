@@ -10,7 +10,7 @@ from .episodes import EpisodeRow, require_one_digest
 from .intervals import Interval, newcombe_paired
 from .mcnemar import mcnemar_exact, mcnemar_mid_p
 from .power import detectable_lift
-from .resampling import mean_interval, sign_flip_p
+from .resampling import FEW_CLUSTERS, all_alike, bears_bound, mean_interval, sign_flip_interval, sign_flip_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class Lift:
     p_cluster: float
     """Sign flips of whole clusters."""
     detectable: float | None
-    """Smallest lift that so many tasks show with 80 % power at the observed discordance, tasks independent."""
+    """Smallest lift that so many tasks show with 80 % power at the observed discordance and the interval's level, tasks
+    independent."""
 
     @property
     def discordance(self) -> float:
@@ -127,7 +128,7 @@ def estimate_lift(pairing: Pairing, *, seed: int = 0, confidence: float = 0.95) 
         p_exact=mcnemar_exact(wins, losses),
         p_mid=mcnemar_mid_p(wins, losses),
         p_cluster=sign_flip_p(differences, clusters, seed=seed),
-        detectable=detectable_lift(len(tasks), (wins + losses) / len(tasks)),
+        detectable=detectable_lift(len(tasks), (wins + losses) / len(tasks), alpha=1 - confidence),
     )
 
 
@@ -139,9 +140,20 @@ def lift_between(rows: Iterable[EpisodeRow], arm: str, against: str, *, seed: in
 def _interval(
     tasks: Sequence[PairedTask], differences: Sequence[float], clusters: Sequence[str], seed: int, confidence: float
 ) -> Interval:
-    if len(set(differences)) == 1:
+    groups = len(set(clusters))
+    if all_alike(differences):
+        if groups < len(tasks) and not bears_bound(groups, confidence):
+            return Interval(-1.0, 1.0, confidence, f"{groups} clusters whose tasks all agree: too few for a bound")
         return newcombe_paired([t.ours for t in tasks], [t.theirs for t in tasks], confidence)
-    return mean_interval(differences, clusters, seed=seed, confidence=confidence)
+    drawn = mean_interval(differences, clusters, seed=seed, confidence=confidence)
+    differing = len({cluster for cluster, d in zip(clusters, differences, strict=True) if d})
+    if not differing < FEW_CLUSTERS <= groups:
+        return drawn
+    # A bootstrap of few differences among many zeros sees no more than these: three wins and no loss would be above zero.
+    flipped = sign_flip_interval(differences, clusters, seed=seed, confidence=confidence)
+    low, high = min(drawn.low, flipped.low), max(drawn.high, flipped.high)
+    method = f"{drawn.method} or sign flips, the wider: arms differ in {differing} clusters"
+    return Interval(low, high, confidence, method)
 
 
 def _names(rows: Iterable[EpisodeRow]) -> str:

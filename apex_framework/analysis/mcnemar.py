@@ -25,7 +25,9 @@ def mcnemar_mid_p(wins: int, losses: int) -> float:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjusted p-values (Holm 1979), in the given order."""
+    """Adjusted p-values (Holm 1979), in the given order. Raises ValueError for what is no p-value, NaN among it."""
+    if wrong := [name for name, p in p_values.items() if not 0.0 <= p <= 1.0]:
+        raise ValueError(f"the p-value of {wrong[0]!r} is {p_values[wrong[0]]}")
     adjusted: dict[str, float] = {}
     running = 0.0
     for rank, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):

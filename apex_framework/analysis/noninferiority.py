@@ -36,7 +36,8 @@ class NonInferiority:
     tasks: int
     clusters: int
     tasks_needed: int | None
-    """Tasks with which equal arms are certified with 80 % power, at the observed spread; None when nothing differed."""
+    """Tasks with which equal arms are certified with 80 % power, at the observed spread; None when nothing differed, and
+    when the clusters are too few for any bound."""
     method: str
     sentence: str
 
@@ -50,7 +51,8 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
         raise ValueError("a margin must be in (0, 1) and alpha in (0, 0.5)")
     lift = estimate_lift(pairing, seed=seed, confidence=1 - 2 * alpha)
     interval = lift.interval
-    needed = _needed(interval, lift.tasks, margin, alpha) if lift.discordance else None
+    bounded = "too few" not in interval.method
+    needed = _needed(interval, lift.tasks, margin, alpha) if lift.discordance and bounded else None
     if interval.low > -margin:
         word = Certainty.NON_INFERIOR
     elif interval.high < -margin:
@@ -60,6 +62,7 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
     else:
         word = Certainty.INCONCLUSIVE
     least = f" about {needed:,} tasks of this spread would do" if needed and word is Certainty.NOT_CERTIFIABLE else ""
+    least = least if bounded else f" {lift.clusters} clusters are too few for any bound"
     sentence = (
         f"{word}: {lift.arm} against {lift.against}, margin {100 * margin:g} pp: lower bound {points(interval.low)} "
         f"(one-sided {100 * (1 - alpha):g} %) over {lift.tasks} tasks;{least}"
@@ -85,4 +88,5 @@ def _needed(interval: Interval, tasks: int, margin: float, alpha: float) -> int:
     from scipy.stats import norm
 
     error = (interval.high - interval.low) / (2 * float(norm.ppf(1 - alpha)))
-    return ceil(margin_tasks(margin, error**2 * tasks, alpha=alpha, power=POWER))
+    # Clusters can make the variance per task larger than that of any single difference, which is at most 1.
+    return ceil(margin_tasks(margin, 1.0, alpha=alpha, power=POWER) * error**2 * tasks)

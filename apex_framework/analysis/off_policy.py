@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from ..errors import NotComparableError
 from .doubly_robust import FOLDS, predictions, step_weights, stepwise
 from .intervals import Interval
-from .resampling import cluster_sums, mean_interval, ratio_interval
+from .resampling import all_alike, cluster_sums, mean_interval, ratio_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,16 +168,16 @@ def _ratios(episode: LoggedEpisode) -> NDArray[np.float64]:
     for d in episode.decisions:
         if not 0.0 < d.propensity <= 1.0 + 1e-9:
             raise ValueError(f"episode of {episode.task_id!r}: the propensity {d.propensity!r} is not in (0, 1]")
+        if not all(map(isfinite, d.features)):  # a ridge of NaN would predict 0
+            raise ValueError(f"episode of {episode.task_id!r}: a feature is no finite number")
         if not all(0.0 <= p <= 1.0 + 1e-9 for p in d.target.values()) or abs(sum(d.target.values()) - 1.0) > 1e-6:
             raise ValueError(f"episode of {episode.task_id!r}: the target's chances do not add up to 1")
     return np.array([d.target.get(d.action, 0.0) / d.propensity for d in episode.decisions])
 
 
 def _mean(name: str, values: NDArray[np.float64], clusters: Sequence[str], seed: int, method: str) -> Estimate:
-    import numpy as np
-
     interval = None
-    if len(set(clusters)) > 1 and len(np.unique(values)) > 1:
+    if len(set(clusters)) > 1 and not all_alike(values.tolist()):
         interval = mean_interval(values.tolist(), clusters, seed=seed)
     method = f"{method}; {interval.method if interval else 'no interval: one cluster, or all values equal'}"
     return Estimate(name, float(values.mean()), _bounded(interval), method)
@@ -195,6 +196,8 @@ def _ratio(
     value = float(top.sum() / bottom.sum())
     if (sizes > 0).sum() < 2:
         return Estimate(name, value, None, f"{method}; no interval: one cluster has all weight")
+    if all_alike((sums[sizes > 0] / sizes[sizes > 0]).tolist()):
+        return Estimate(name, value, None, f"{method}; no interval: all clusters with weight agree")
     interval = ratio_interval(sums.tolist(), sizes.tolist(), seed=seed)
     return Estimate(name, value, _bounded(interval), f"{method}; {interval.method}")
 

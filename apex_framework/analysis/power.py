@@ -34,7 +34,7 @@ def paired_power(tasks: int, lift: float, discordance: float, alpha: float = ALP
     """Chance that the test rejects when the true lift is ``lift``. Raises ValueError for impossible values."""
     if not 0.0 < discordance <= 1.0 or tasks < 1:
         raise ValueError("discordance must be in (0, 1] and there must be a task")
-    if abs(lift) > discordance:
+    if not abs(lift) <= discordance:
         raise ValueError("a lift cannot exceed the discordance")
     return _power(_critical_wins(tasks, alpha), lift, discordance)
 
@@ -69,10 +69,10 @@ def tasks_needed(lift: float, discordance: float, power: float = POWER, most: in
     return None
 
 
-def plan_power(tasks: int, discordance: float = 0.21) -> PowerPlan:
-    """What is printed before a run."""
-    at_10 = paired_power(tasks, min(0.10, discordance), discordance)
-    return PowerPlan(tasks, discordance, detectable_lift(tasks, discordance), at_10)
+def plan_power(tasks: int, discordance: float = 0.21, alpha: float = ALPHA) -> PowerPlan:
+    """What is printed before a run; ``alpha`` is two-sided."""
+    at_10 = paired_power(tasks, min(0.10, discordance), discordance, alpha)
+    return PowerPlan(tasks, discordance, detectable_lift(tasks, discordance, alpha=alpha), at_10)
 
 
 def effective_tasks(tasks: int, repeats: float, icc: float) -> float:
@@ -117,7 +117,7 @@ def sequential_power(
 
     from .sequential import e_value_of_counts
 
-    if abs(lift) > discordance or not 0.0 < discordance <= 1.0 or draws < 1:
+    if not abs(lift) <= discordance or not 0.0 < discordance <= 1.0 or draws < 1:
         raise ValueError("discordance must be in (0, 1], and a lift cannot exceed it")
     if not looks or any(b <= a for a, b in zip([0, *looks], looks, strict=False)):
         raise ValueError("looks must be increasing numbers of tasks")

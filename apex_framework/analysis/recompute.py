@@ -71,7 +71,7 @@ def summarize(arms: Sequence[str], records: Iterable[Row], sides: Mapping[str, I
         counters["episodes"] += 1
         counters["infrastructure"] += record.get("status") == "infrastructure"
         for name in COUNTED:
-            counters[name] += int(record.get(name, 0))
+            counters[name] += int(record.get(name) or 0)
     found: dict[tuple[str, str], Histogram] = {}
 
     def take(arm: str, name: str, value: object, histogram: Histogram) -> None:

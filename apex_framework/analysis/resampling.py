@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,16 @@ FEW_CLUSTERS = 30
 """Below this number the bootstrap over clusters is too narrow and randomisation is used instead."""
 ENUMERATED = 12
 """Up to this number of clusters all sign flips are used, above it ``RESAMPLES`` seeded ones."""
+
+
+def all_alike(values: Iterable[float]) -> bool:
+    """Whether values are equal but for what rounding leaves: 1 - 2/3 is not 1/3 to the last digit."""
+    return len({round(value, 12) for value in values}) <= 1
+
+
+def bears_bound(clusters: int, confidence: float) -> bool:
+    """Whether so few clusters can bear a bound at all: all of them agree by chance once in 2^clusters."""
+    return (1 - confidence) / 2 * 2.0**clusters >= 1
 
 
 def cluster_sums(values: Sequence[float], clusters: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -36,13 +46,16 @@ def cluster_sums(values: Sequence[float], clusters: Sequence[str]) -> tuple[NDAr
 def mean_interval(
     values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, confidence: float = 0.95
 ) -> Interval:
-    """BCa over clusters; sign flips under 30 clusters. The values must not all be equal.
+    """BCa over clusters; sign flips under 30 clusters.
 
     When the means of all clusters are equal, clusters tell nothing about uncertainty (every resample would give the
-    same mean) and the values are resampled one by one.
+    same mean) and the values are resampled one by one, unless the clusters are too few for any bound: then there is none.
+    Raises ValueError for values that are all equal, or not finite, or none.
     """
     sums, sizes = cluster_sums(values, clusters)
-    if len(set((sums / sizes).round(12).tolist())) == 1:
+    if all_alike(values):
+        raise ValueError("values that are all equal have no interval by resampling")
+    if all_alike((sums / sizes).tolist()) and bears_bound(len(sums), confidence):
         alone = bca_interval(values, [str(i) for i in range(len(values))], seed=seed, confidence=confidence)
         return replace(alone, method=f"BCa over {len(values)} values; their {len(sums)} clusters do not differ")
     if len(sums) < FEW_CLUSTERS:
@@ -60,7 +73,8 @@ def bca_interval(
 ) -> Interval:
     """Bias-corrected and accelerated bootstrap (Efron 1987); whole clusters are drawn and left out.
 
-    With one value per cluster it equals ``scipy.stats.bootstrap(..., method="BCa")`` for the same seed.
+    With one value per cluster it equals ``scipy.stats.bootstrap(..., method="BCa")`` for the same seed. Raises ValueError
+    for under two clusters, and where the means of all are equal.
     """
     return _bca(*cluster_sums(values, clusters), seed=seed, confidence=confidence, resamples=resamples)
 
@@ -78,7 +92,7 @@ def ratio_interval(
     top, bottom = top[bottom > 0], bottom[bottom > 0]
     if len(top) < 2:
         raise ValueError("an interval needs two clusters")
-    if len(set((top / bottom).round(12).tolist())) == 1 or len(top) < FEW_CLUSTERS:
+    if all_alike((top / bottom).tolist()) or len(top) < FEW_CLUSTERS:
         return _flipped(top, bottom, seed=seed, confidence=confidence)
     return _bca(top, bottom, seed=seed, confidence=confidence, resamples=RESAMPLES)
 
@@ -123,6 +137,8 @@ def _bca(
     import numpy as np
     from scipy.stats import norm
 
+    if all_alike((sums / sizes).tolist()):
+        raise ValueError("a bootstrap over clusters needs two of them with different means")
     drawn = np.random.default_rng(seed).integers(0, len(sums), (resamples, len(sums)))
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     observed = sums.sum() / sizes.sum()
@@ -132,7 +148,9 @@ def _bca(
     spread = without.mean() - without
     acceleration = (spread**3).sum() / (6 * (spread**2).sum() ** 1.5)
     z = bias + norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2])
-    low, high = np.quantile(means, norm.cdf(bias + z / (1 - acceleration * z)))
+    scale = 1 - acceleration * z  # not above 0 only at levels that no bootstrap resolves: then the outermost mean
+    moved = np.where(scale > 0, bias + z / np.where(scale > 0, scale, 1), np.copysign(np.inf, z))
+    low, high = np.quantile(means, norm.cdf(moved))
     return Interval(float(low), float(high), confidence, f"BCa over {len(sums)} clusters")
 
 

@@ -108,9 +108,11 @@ def paired_shift(
 
 
 def hodges_lehmann(differences: Sequence[float] | NDArray[np.float64]) -> float:
-    """Median of the means of all pairs, each with itself too."""
+    """Median of the means of all pairs, each with itself too. Raises ValueError for none."""
     import numpy as np
 
+    if not len(differences):
+        raise ValueError("no differences")
     return float(np.median(_pair_means(np.asarray(differences, dtype=float))))
 
 

@@ -171,10 +171,11 @@ def _probes(path: Path) -> dict[str, Measured]:
 def _overspend(path: Path, targets: Sequence[Target]) -> dict[str, Measured]:
     run = read_run(path)
     budgets = {name: int(arm.get("budget") or 0) for name, arm in run.arms.items()}
-    rows = [row for row in read_episodes(path) if row.judged and budgets.get(row.arm)]
-    if not rows:
+    rows = [row for row in read_episodes(path) if budgets.get(row.arm) and row.watched(budgets[row.arm])]
+    told = [(row.tokens, budgets[row.arm]) for row in rows if row.tokens is not None]
+    if not rows or len(told) < len(rows):
         return {}
-    over = sum(row.tokens > budgets[row.arm] for row in rows)
+    over = sum(tokens > budget for tokens, budget in told)
     limit = next((target.limit for target in targets if target.name == "overspend_upper"), 1.0)
     best = clopper_pearson_upper(0, len(rows))
     note = f"{over} of {len(rows)}"

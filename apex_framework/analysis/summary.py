@@ -37,10 +37,11 @@ class ArmSummary:
     interval: Interval
     success_of_all: float
     """The same with infrastructure failures counted as failures."""
-    tokens: float
-    tokens_of_successes: float
-    tokens_of_failures: float
-    steps: float
+    tokens: float | None
+    """None, as for steps, unless all judged episodes tell theirs."""
+    tokens_of_successes: float | None
+    tokens_of_failures: float | None
+    steps: float | None
     switches: float
     aborted: float
     denied: float
@@ -57,7 +58,10 @@ def summarize_arm(rows: Iterable[EpisodeRow], arm: str, *, budget: int | None = 
     judged = [row for row in rows if row.judged]
     by_task = _success_by_task(judged)
     success = _mean([value for value, _ in by_task.values()])
-    tokens = sum(row.tokens for row in judged)
+    spent = [(row.tokens, row.success) for row in judged if row.tokens is not None]
+    steps = [row.steps for row in judged if row.steps is not None]
+    tokens = sum(count for count, _ in spent)
+    told = len(spent) == len(judged)
     return ArmSummary(
         arm=arm,
         episodes=len(rows),
@@ -67,22 +71,24 @@ def summarize_arm(rows: Iterable[EpisodeRow], arm: str, *, budget: int | None = 
         success=success,
         interval=_success_interval(by_task, seed),
         success_of_all=_mean([value for value, _ in _success_by_task(rows).values()]),
-        tokens=_mean([row.tokens for row in judged]),
-        tokens_of_successes=_mean([row.tokens for row in judged if row.success]),
-        tokens_of_failures=_mean([row.tokens for row in judged if not row.success]),
-        steps=_mean([row.steps for row in judged]),
+        tokens=_mean([count for count, _ in spent]) if told else None,
+        tokens_of_successes=_mean([count for count, success in spent if success]) if told else None,
+        tokens_of_failures=_mean([count for count, success in spent if not success]) if told else None,
+        steps=_mean(steps) if len(steps) == len(judged) else None,
         switches=_mean([row.switches for row in judged]),
         aborted=_mean([row.aborted for row in judged]),
         denied=_mean([row.denied for row in judged]),
         overfit=_mean([row.overfit for row in judged]),
         message_share=sum(row.message_tokens for row in judged) / tokens if tokens else 0.0,
-        safety=budget_safety(judged, budget) if budget and judged else None,
+        safety=budget_safety([row for row in rows if row.watched(budget)], budget)
+        if budget and judged and told
+        else None,
     )
 
 
 def budget_safety(rows: Sequence[EpisodeRow], budget: int) -> BudgetSafety:
     """Violations of a token budget, with the bound that certifies their rarity and what a violation costs."""
-    over = [row.tokens - budget for row in rows if row.tokens > budget]
+    over = [row.tokens - budget for row in rows if row.tokens is not None and row.tokens > budget]
     return BudgetSafety(len(rows), len(over), clopper_pearson_upper(len(over), len(rows)), _mean(over))
 
 

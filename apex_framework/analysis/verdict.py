@@ -48,15 +48,16 @@ def decide(
     *,
     statics: Sequence[str],
     single: str | None,
+    others: Sequence[str] = (),
     best_static: str = "",
     best_static_from: str = "",
 ) -> Verdict:
     """The verdict on ``arm`` from its lifts by opponent.
 
-    ``best_static`` should have been chosen on dev. Without one WORSE needs the upper bound against *every* static
-    below zero, which holds whichever of them is best.
+    BETTER needs ``others`` too: opponents that a plan registered besides. ``best_static`` should have been chosen on dev.
+    Without one WORSE and KILL need the upper bounds against *every* static, which holds whichever of them is best.
     """
-    needed = [*statics, *([single] if single else [])]
+    needed = [*statics, *([single] if single else []), *others]
     missing = [name for name in needed if name not in lifts]
     if not statics:
         missing.append("a static topology")
@@ -71,27 +72,33 @@ def decide(
     else:
         word = Word.INCONCLUSIVE
     closest = min(rivals, key=lambda lift: lift.estimate) if rivals else None
-    sentence = _sentence(word, arm, against, closest, missing, bool(best_static in lifts))
-    return Verdict(
-        word, arm, sentence, _decision(word, closest), best_static, best_static_from, tuple(against), tuple(missing)
-    )
+    sentence = _sentence(word, arm, against, closest, missing, bool(best_static in lifts), others)
+    decision = _decision(word, rivals)
+    return Verdict(word, arm, sentence, decision, best_static, best_static_from, tuple(against), tuple(missing))
 
 
-def _decision(word: Word, rival: Lift | None) -> str:
-    if rival is None:
+def _decision(word: Word, rivals: Sequence[Lift]) -> str:
+    if not rivals:
         return "EXTEND"
-    if word is Word.BETTER and rival.estimate >= GO_LIFT:
+    if word is Word.BETTER and all(lift.estimate >= GO_LIFT for lift in rivals):
         return "GO"
-    return "KILL" if rival.interval.high < GO_LIFT else "EXTEND"
+    return "KILL" if all(lift.interval.high < GO_LIFT for lift in rivals) else "EXTEND"
 
 
 def _sentence(
-    word: Word, arm: str, against: Sequence[Lift], rival: Lift | None, missing: Sequence[str], chosen: bool
+    word: Word,
+    arm: str,
+    against: Sequence[Lift],
+    rival: Lift | None,
+    missing: Sequence[str],
+    chosen: bool,
+    others: Sequence[str],
 ) -> str:
     if word is Word.BETTER:
         least = min(against, key=lambda lift: lift.interval.low)
+        besides = f" and {', '.join(others)}" if others else ""
         return (
-            f"BETTER: {arm} solves more tasks within the budget than every static topology and the single agent; "
+            f"BETTER: {arm} solves more tasks within the budget than every static topology and the single agent{besides}; "
             f"its smallest lower bound is {points(least.interval.low)} (against {least.against})."
         )
     if rival is None:
@@ -115,3 +122,8 @@ def _sentence(
 def points(value: float) -> str:
     """A share as signed percentage points."""
     return f"{100 * value:+.1f} pp"
+
+
+def p_text(value: float) -> str:
+    """A p-value with three decimals; none is nothing."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +16,7 @@ from .context import Context
 from .numbers import counts_of
 
 if TYPE_CHECKING:
-    from ..analysis import Answer, Lift, RunData
+    from ..analysis import Answer, Lift, RunData, Shift
 
 METHODS = {
     "estimate": "mean over tasks of the difference in success, seeds averaged inside a task",
@@ -30,6 +31,8 @@ METHODS = {
     "safety": "one-sided 95 % Clopper-Pearson bound on violations; overspend averaged over the violations",
 }
 """What the numbers of the JSON are."""
+NO_COST = 0.005
+"""Tokens or milliseconds under which an end of an interval is zero: bisection leaves it a trace beside it."""
 
 
 @click.command()
@@ -85,9 +88,8 @@ def compare(
     if arm is not None and against is not None:
         _pair(context, merged, arm, against, margin, wanted, unit, seed)
         return
-    answer = _answer(merged, best_static, seed)
-    value, lines = _all(answer, seed)
-    context.emit(value, "\n".join(lines) or "nothing to compare: the runs have no controller beside baselines")
+    value, lines = _all(_answer(merged, best_static, seed), seed)
+    _emit(context, value, lines, merged.early_look)
 
 
 def _pair(
@@ -105,8 +107,13 @@ def _pair(
     pairing = pair(merged.rows, arm, against)
     lift = estimate_lift(pairing, seed=seed)
     costs = cost_shifts(merged.rows, [(arm, against)], seed=seed)
-    value: dict[str, Any] = {**asdict(lift), "costs": [asdict(cost) for cost in costs], "methods": METHODS}
-    lines = [_line(lift), *(_cost(cost) for cost in costs)]
+    untold = _untold(costs, [(arm, against)])
+    value: dict[str, Any] = {
+        **asdict(lift),
+        "costs": [*map(asdict, costs), *untold],
+        "methods": METHODS,
+    }
+    lines = [_line(lift), *map(_cost, costs), *_untold_lines(untold)]
     if margin is not None:
         judged = non_inferiority(pairing, margin / 100, seed=seed)
         value["non_inferiority"] = asdict(judged)
@@ -119,15 +126,18 @@ def _pair(
         lines.append(f"{test.sentence} ({test.method})")
         if test.not_reached:
             lines.append(f"not reached: {', '.join(map(str, test.not_reached))}; {reached} tasks of the plan were run")
-    context.emit(value, "\n".join(lines))
+    _emit(context, value, lines, merged.early_look)
 
 
 def _curves(context: Context, runs: list[RunData], seed: int) -> None:
-    from ..analysis import rungs_of, success_curves
+    from ..analysis import ArmRole, arm_role, oracle_success, rungs_of, success_curves
 
     rungs = rungs_of(runs)
     arms = list(dict.fromkeys(row.arm for rows in rungs.values() for row in rows))
     curves = success_curves(rungs, arms, seed=seed)
+    settings = {name: setting for run in runs for name, setting in run.arms.items()}
+    statics = [name for name in arms if arm_role(name, settings.get(name)) is ArmRole.STATIC]
+    oracle = {budget: share for budget, rows in rungs.items() if (share := oracle_success(rows, statics)) is not None}
     lines = []
     for curve in curves:
         lines.append(f"{curve.arm} ({curve.tasks} tasks, {curve.clusters} clusters; {curve.method})")
@@ -137,7 +147,18 @@ def _curves(context: Context, runs: list[RunData], seed: int) -> None:
             f"{100 * p.band.high:.1f}  over budget {p.violations}"
             for p in curve.points
         ]
-    context.emit({"curves": [asdict(curve) for curve in curves]}, "\n".join(lines))
+    if oracle:
+        lines.append("oracle static (the best topology of every episode, in hindsight: an upper bound, partly luck)")
+        lines += [f"  {budget:>9,} tokens  {100 * share:5.1f} %" for budget, share in oracle.items()]
+    early = next((run.early_look for run in runs if run.early_look), "")
+    _emit(context, {"curves": [asdict(curve) for curve in curves], "oracle_static": oracle}, lines, early)
+
+
+def _emit(context: Context, value: dict[str, Any], lines: list[str], early: str) -> None:
+    """The result, under the sentence that it is an unregistered look where it is one."""
+    context.emit(
+        {**value, "unregistered_look": early} if early else value, "\n".join([early, *lines] if early else lines)
+    )
 
 
 def _answer(merged: RunData, best_static: str, seed: int) -> Answer:
@@ -151,22 +172,25 @@ def _answer(merged: RunData, best_static: str, seed: int) -> Answer:
 
 
 def _all(answer: Answer, seed: int) -> tuple[dict[str, Any], list[str]]:
-    from ..analysis import cost_shifts
+    from ..analysis import cost_shifts, no_verdict
 
     pairs = [(lift.arm, lift.against) for lift in answer.lifts]
     costs = cost_shifts(answer.run.rows, pairs, seed=seed)
+    untold = _untold(costs, pairs)
     safety = {arm.arm: asdict(arm.safety) for arm in answer.arms if arm.safety is not None}
     value = {
         "verdicts": [asdict(verdict) for verdict in answer.verdicts],
         "lifts": [asdict(lift) for lift in answer.lifts],
         "holm": dict(answer.holm),
         "exploratory": answer.exploratory,
-        "costs": [asdict(cost) for cost in costs],
+        "costs": [*map(asdict, costs), *untold],
         "safety": safety,
         "methods": METHODS,
     }
     lines = [*(verdict.sentence for verdict in answer.verdicts), *(_line(lift) for lift in answer.lifts)]
-    lines += [_cost(cost) for cost in costs]
+    if not answer.verdicts:
+        lines.insert(0, no_verdict(answer))
+    lines += [*map(_cost, costs), *_untold_lines(untold)]
     for name, found in safety.items():
         excess = f", by {found['mean_overspend']:,.0f} tokens on average" if found["violations"] else ""
         lines.append(
@@ -176,19 +200,62 @@ def _all(answer: Answer, seed: int) -> tuple[dict[str, Any], list[str]]:
     return value, lines
 
 
+def _untold(costs: Sequence[Shift], pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Shifts that no episodes tell of, with null for every number."""
+    from ..analysis.shift import QUANTITIES
+
+    told = {(cost.arm, cost.against, cost.quantity) for cost in costs}
+    numbers = dict.fromkeys(("estimate", "interval", "mean", "p", "p_holm"))
+    return [
+        {
+            "arm": arm,
+            "against": against,
+            "quantity": quantity,
+            "unit": unit,
+            **numbers,
+            "tasks": 0,
+            "clusters": 0,
+            "method": "not told",
+        }
+        for arm, against in pairs
+        for quantity, unit in QUANTITIES.items()
+        if (arm, against, quantity) not in told
+    ]
+
+
+def _untold_lines(untold: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line per quantity, however many pairs."""
+    pairs: dict[str, list[str]] = {}
+    for cost in untold:
+        pairs.setdefault(cost["quantity"], []).append(f"{cost['arm']} against {cost['against']}")
+    return [
+        f"{found[0] if len(found) == 1 else f'{len(found)} of these pairs'}, {quantity}: not told"
+        for quantity, found in pairs.items()
+    ]
+
+
 def _line(lift: Lift) -> str:
-    from ..analysis import points
+    from ..analysis import p_text, points
 
     low, high = points(lift.interval.low), points(lift.interval.high)
     return (
         f"{lift.arm} against {lift.against}: {points(lift.estimate)} (95 % {low} to {high}, {lift.interval.method}); "
-        f"{lift.wins} wins, {lift.losses} losses of {lift.tasks} tasks, McNemar mid-p {lift.p_mid:.3f}"
+        f"{lift.wins} wins, {lift.losses} losses of {lift.tasks} tasks, McNemar mid-p {p_text(lift.p_mid)}"
     )
 
 
-def _cost(cost: Any) -> str:
-    span = "no interval" if cost.interval is None else f"95 % {cost.interval.low:+,.0f} to {cost.interval.high:+,.0f}"
+def _cost(cost: Shift) -> str:
+    from ..analysis import p_text
+
+    span, tested = "no interval", ""
+    if cost.interval is not None:
+        low, high = (f"{round(end):+,}" for end in (cost.interval.low, cost.interval.high))
+        span = f"95 % {low} to {high}"
+        if max(abs(cost.interval.low), abs(cost.interval.high)) < NO_COST:
+            # Ties hold the interval at nothing, and have no sign for the test: the two are not of the same tasks.
+            span += f", for on most tasks both cost the same; mean {cost.mean:+,.1f}"
+            tested = " of the tasks that differ"
     return (
-        f"{cost.arm} against {cost.against}, {cost.quantity}: {cost.estimate:+,.0f} {cost.unit} per task ({span}); "
-        f"p {cost.p:.3f}, Holm {cost.p_holm:.3f} ({cost.method})"
+        f"{cost.arm} against {cost.against}, {cost.quantity}: {round(cost.estimate):+,} {cost.unit} per task ({span}); "
+        f"p{tested} {p_text(cost.p)}, Holm {p_text(cost.p_holm)} ({cost.method})"
     )

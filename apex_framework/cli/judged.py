@@ -14,7 +14,7 @@ def text_of(
     rungs: Sequence[Rung], decision: Decision | None, deviations: Sequence[Mapping[str, Any]], out: Path
 ) -> str:
     """What a person reads."""
-    from ..analysis import points
+    from ..analysis import p_text, points
 
     lines = []
     if decision is None:
@@ -41,7 +41,7 @@ def text_of(
                 ""
                 if lift is None
                 else f"  {rung.arms[0]['arm']} {points(lift.estimate)}"
-                f" [{points(lift.interval.low)}, {points(lift.interval.high)}], Holm p {rung.holm[name]:.3f}"
+                f" [{points(lift.interval.low)}, {points(lift.interval.high)}], Holm p {p_text(rung.holm[name])}"
             )
             lines.append(f"  {name:<{width}}  {solved}  {arm['tokens']:>8,.0f} tokens{versus}{untrained}")
         if rung.oracle_static is not None:

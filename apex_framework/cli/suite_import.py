@@ -83,7 +83,7 @@ def import_verdicts(
     }
     if untold:
         context.say(
-            f"note: {untold} of {len(rows)} verdicts tell no tokens: they read as 0, and costs mean nothing there"
+            f"note: {untold} of {len(rows)} verdicts tell no tokens: costs are compared where they are told only"
         )
     context.emit(
         value,
@@ -153,8 +153,8 @@ def _record(row: ImportedVerdict, digest: str) -> dict[str, Any]:
         "task_id": row.task,
         "seed": row.seed,
         "success": row.success,
-        "tokens": row.tokens or 0,
-        "steps": row.steps or 0,
+        "tokens": row.tokens,
+        "steps": row.steps,
         "switches": 0,
         "denied": 0,
         "status": "infrastructure" if row.error else "finished",

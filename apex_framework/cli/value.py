@@ -63,7 +63,8 @@ def value(
         raise
     except ValueError as error:
         raise NotComparableError(f"{run}: {error}", "restore the folder or run again") from error
-    warnings = list(found.warnings)
+    warnings = [data.early_look] if data.early_look else []
+    warnings += found.warnings
     if setting.get("online"):
         warnings.append("the logging controller was an online arm: if it learned on the way, intervals are too narrow")
     context.emit(

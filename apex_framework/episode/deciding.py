@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 from ..errors import PluginError
 from ..events import DecisionTaken, SwitchFinished
@@ -13,6 +14,11 @@ from ..runtime import Deferred, HealthPin, SwitchResult
 from ..session import Step
 from .motion import Motion
 from .watch import Watch
+
+ELSEWHERE: Final = frozenset({"step", "topology", "topologies", "token_budget"})
+"""Of an observation: what a logged decision says beside it, and what the arm has."""
+LOGGED: Final = tuple(part.name for part in fields(Observation) if part.name not in ELSEWHERE)
+"""Everything else: off-policy values need whatever another controller might decide on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,7 @@ class Deciding:
                 latency,
                 observe_ms,
                 (started - before) * 1000,
+                _told(observation),
             )
         )
         return decision
@@ -175,3 +182,7 @@ class Deciding:
         self.controller.learn(transition)
         self._last = None
         self._switched = self._aborted = self._deferred = False
+
+
+def _told(observation: Observation) -> dict[str, Any]:
+    return {name: getattr(observation, name) for name in LOGGED}

@@ -11,7 +11,7 @@ from typing import Any
 from apex_framework.analysis import Answer
 from apex_framework.errors import ArtifactError
 
-from .content import Table
+from .content import Table, recorded
 from .lines import lines
 from .observed import Observed
 
@@ -60,6 +60,9 @@ def leakage(answer: Answer, observed: Observed) -> Table:
         _caches(answer),
         _overfit(answer),
     ]
+    if recorded(answer):  # its own files tell nothing of what others did
+        mine = _same_tasks(answer)
+        rows = [row if row == mine else (row[0], OPEN, "not told: it ran elsewhere") for row in rows]
     return Table("Leakage checks", ("check", "result", "evidence"), tuple(rows))
 
 
@@ -84,8 +87,13 @@ def deviations(answer: Answer, told: Sequence[Told], observed: Observed, rungs: 
     for path in dict.fromkeys(run.path.parent / DEVIATIONS for run in told):
         found += [f"{line.text('what')}. {line.text('why')}".strip() for line in lines(path)]
     for run in told:
+        found += [
+            f"{run.path}: {row['what']}." for row in run.listed("gone_on") if isinstance(row, dict) and "what" in row
+        ]
         found += [f"{run.path}: a ceiling was raised after the plan: {raised}." for raised in run.listed("raised")]
-        if run.plan.get("real_time"):
+        if recorded(answer):
+            found.append(f"{run.path}: nothing was run; its verdicts were imported.")
+        elif run.plan.get("real_time"):
             found.append(f"{run.path}: went by the machine's clock, so that seeds alone do not repeat it.")
     versions = {str(sorted(run.table("versions", "plan").items())) for run in told}
     if len(versions) > 1:
@@ -110,6 +118,7 @@ def _provenance(run: Told, answered: int) -> Table:
         ("suite digest", str(plan.get("suite_digest") or "not told")),
         ("seeds", ", ".join(map(str, seeds)) or "not told"),
         ("versions", _pairs(run.table("versions", "plan"))),
+        ("code", _pairs({name: str(digest)[:12] for name, digest in run.table("code").items()}) or "not told"),
         (
             "models",
             "; ".join(f"{name}: {_pairs(m)}" for name, m in run.table("models").items() if isinstance(m, dict))
@@ -159,9 +168,9 @@ def _same_tasks(answer: Answer) -> tuple[str, str, str]:
 
 def _held_out(answer: Answer) -> tuple[str, str, str]:
     return (
-        "nothing was chosen on this split",
+        "the split is by its name a held-out one",
         FAILS if answer.exploratory else HOLDS,
-        f"split {answer.run.split or '?'}",
+        f"split {answer.run.split or '?'}; that nothing was chosen on it, no file can tell",
     )
 
 

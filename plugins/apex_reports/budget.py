@@ -24,6 +24,8 @@ class Proof:
     budget: int
     episodes: int
     over: int
+    most: int
+    """Tokens of the episode that used most."""
     worst: EpisodeRow
     bins: tuple[int, ...]
     checked: int
@@ -33,24 +35,28 @@ class Proof:
 
 
 def proofs(answer: Answer, spent: Mapping[Key, int]) -> tuple[Proof, ...]:
-    """Of every arm with a budget and a judged episode."""
+    """Of every arm with a budget and judged episodes that all tell their tokens."""
     found = []
     for name, setting in answer.run.arms.items():
         budget = setting.get("budget")
-        rows = [row for row in answer.run.rows if row.arm == name and row.judged]
-        if not isinstance(budget, int) or budget <= 0 or not rows:
+        if not isinstance(budget, int) or budget <= 0:
+            continue
+        rows = [row for row in answer.run.rows if row.arm == name and row.watched(budget)]
+        used = [row.tokens for row in rows if row.tokens is not None]
+        if not any(row.judged for row in rows) or len(used) < len(rows):
             continue
         bins = [0] * (BINS + 1)
-        for row in rows:
-            bins[BINS if row.tokens > budget else min(BINS - 1, row.tokens * BINS // budget)] += 1
+        for tokens in used:
+            bins[BINS if tokens > budget else min(BINS - 1, tokens * BINS // budget)] += 1
         told = [(row.tokens, spent[key]) for row in rows if (key := (row.arm, row.task_id, row.seed)) in spent]
         found.append(
             Proof(
                 name,
                 budget,
                 len(rows),
-                sum(row.tokens > budget for row in rows),
-                max(rows, key=lambda row: row.tokens),
+                sum(tokens > budget for tokens in used),
+                max(used),
+                rows[used.index(max(used))],
                 tuple(bins),
                 len(told),
                 sum(one == other for one, other in told),
@@ -84,7 +90,7 @@ def budget_figure(found: tuple[Proof, ...]) -> Figure | None:
                 svg.rect(x(1) + 3, base - tall, step, tall, "stop", f"{proof.over} episodes used more than all")
             )
         parts.append(svg.line(LEFT, base, RIGHT, base, "rule"))
-        worst = proof.worst.tokens / proof.budget
+        worst = proof.most / proof.budget
         parts.append(
             svg.text(
                 RIGHT + 26, base - 4, f"most {100 * worst:.1f} %, over: {proof.over}", "bad" if proof.over else "soft"
@@ -97,9 +103,7 @@ def budget_figure(found: tuple[Proof, ...]) -> Figure | None:
     return Figure(
         "budget",
         "Share of the budget that episodes used",
-        "; ".join(
-            f"{p.arm}: at most {100 * p.worst.tokens / p.budget:.1f} %, {p.over} of {p.episodes} over" for p in found
-        ),
+        "; ".join(f"{p.arm}: at most {100 * p.most / p.budget:.1f} %, {p.over} of {p.episodes} over" for p in found),
         "".join(parts),
         WIDTH,
         bottom + 20,

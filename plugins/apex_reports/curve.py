@@ -105,7 +105,7 @@ def _ladders(answer: Answer, rungs: Sequence[RunData]) -> list[Ladder]:
         found += [(summarize_arm(run.rows, name), setting) for name, setting in run.arms.items()]
     for arm, setting in found:
         budget = setting.get("budget")
-        if not isinstance(budget, int) or budget <= 0 or not arm.judged:
+        if not isinstance(budget, int) or budget <= 0 or not arm.judged or arm.tokens is None:
             continue
         same = json.dumps({k: v for k, v in setting.items() if k not in ("name", "budget")}, sort_keys=True)
         if budget in groups.get(same, {}):
@@ -123,7 +123,7 @@ def _steps(rows: Sequence[EpisodeRow], arm: str) -> list[tuple[int, float]]:
         seeds[row.task_id] = seeds.get(row.task_id, 0) + 1
     gains: dict[int, float] = {}
     for row in judged:
-        if row.success:
+        if row.success and row.tokens is not None:
             gains[row.tokens] = gains.get(row.tokens, 0.0) + 1 / seeds[row.task_id] / len(seeds)
     total, found = 0.0, []
     for tokens in sorted(gains):

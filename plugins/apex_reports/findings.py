@@ -72,7 +72,7 @@ def find(runs: Sequence[Path], best_static: str = "") -> Findings:
     found = proofs(answer, observed.spent)
     return Findings(
         answer=answer,
-        content=content_from(answer, named, " --format html --out report.html" + given),
+        content=content_from(answer, named, runs, " --format html --out report.html" + given),
         told=told,
         rungs=len(rungs),
         observed=observed,

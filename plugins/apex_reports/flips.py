@@ -14,7 +14,8 @@ NAMED = 12
 
 def flips(answer: Answer) -> tuple[Figure, tuple[tuple[str, ...], ...]] | None:
     """The figure, and rows (against, tasks won, tasks lost) of the headline's comparisons; None without one."""
-    lifts = [lift for lift in answer.lifts if answer.verdicts and lift.arm == answer.verdicts[0].arm]
+    head = answer.verdicts[0].arm if answer.verdicts else answer.arms[0].arm if answer.arms else ""
+    lifts = [lift for lift in answer.lifts if lift.arm == head]
     if not lifts:
         return None
     arm = lifts[0].arm

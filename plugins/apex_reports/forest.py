@@ -7,6 +7,7 @@ from collections.abc import Callable
 from apex_framework.analysis import Answer, Lift, points
 
 from . import svg
+from .content import headline
 from .figure import Figure
 
 WIDTH, LEFT, RIGHT, ROW = 900, 300, 650, 24
@@ -14,12 +15,13 @@ WIDTH, LEFT, RIGHT, ROW = 900, 300, 650, 24
 
 
 def forest(answer: Answer) -> Figure | None:
-    """None without a lift."""
+    """Draws those of the headline's arm, its numbers are of all; None without a lift."""
     if not answer.lifts:
         return None
     ours = {(lift.arm, lift.against) for verdict in answer.verdicts[:1] for lift in verdict.lifts}
-    low = min(0.0, *(lift.interval.low for lift in answer.lifts))
-    high = max(0.0, *(lift.interval.high for lift in answer.lifts))
+    shown = [lift for lift in answer.lifts if lift.arm == headline(answer)]
+    low = min(0.0, *(lift.interval.low for lift in shown))
+    high = max(0.0, *(lift.interval.high for lift in shown))
     low, high = max(-1.0, low - 0.03), min(1.0, high + 0.03)
 
     def at(value: float) -> float:
@@ -28,7 +30,7 @@ def forest(answer: Answer) -> Figure | None:
     parts: list[str] = []
     y = 34
     arm = ""
-    for lift in answer.lifts:
+    for lift in shown:
         if lift.arm != arm:
             arm = lift.arm
             parts.append(svg.text(0, y + 4, f"{svg.short(arm, 46)} over", "strong"))
@@ -47,7 +49,7 @@ def forest(answer: Answer) -> Figure | None:
     return Figure(
         "forest",
         "Paired lifts with 95 % intervals",
-        "; ".join(f"{x.arm} over {x.against} {points(x.estimate)}, {_span(x)}" for x in answer.lifts[:12]),
+        "; ".join(f"{x.arm} over {x.against} {points(x.estimate)}, {_span(x)}" for x in shown[:12]),
         "".join(axis + parts),
         WIDTH,
         bottom + 42,
@@ -59,10 +61,9 @@ def forest(answer: Answer) -> Figure | None:
             )
             for x in answer.lifts
         ),
-        (
-            "Squares: the comparisons that the verdict rests on."
-            + " Rings: all others." * (len(ours) < len(answer.lifts)),
-        ),
+        ("Squares: the comparisons that the verdict rests on." + " Rings: all others." * (len(ours) < len(shown)),)
+        if ours
+        else (),
     )
 
 

@@ -29,10 +29,15 @@ class Markdown:
         """Verdict first. Raises ArtifactError, NotComparableError."""
         found = content.content_of(runs, self._best_static)
         word, _, rest = _text(found.verdict).partition(":")
-        parts = [f"**{word}:**{rest}", f"*{_text(found.level)}*", _list(found.facts)]
+        level, facts = f"*{_text(found.level)}*", _list([found.decision] * bool(found.decision) + [*found.facts])
+        parts = [f"**{word}:**{rest}", level, facts]
         if (decided := found.registered) is not None:
             said = f"**{_text(decided.word)}**, by the registered rule: {_text(decided.sentence)}"
-            parts = [said, _list(decided.facts), "## This run by itself", *parts]
+            more = [_text(decided.rest)] if decided.rest else []
+            own = [level, facts] if found.same else ["## This run by itself", *parts]
+            parts = [said, *more, _list(decided.facts), *own]
+        if found.early_look:
+            parts.insert(0, f"**{_text(found.early_look)}**")
         for table in found.tables:
             parts += [f"## {table.title}", _pipes(table)]
             if table.notes:

@@ -92,7 +92,7 @@ def _kind(cells: Sequence[str]) -> str:
     """The class of a column: words that may wrap, text, or numbers."""
     if any(len(cell) > LONG for cell in cells):
         return "words"
-    return "" if all(cell[:1].isdigit() or cell[:1] in "+-≤" or cell in ("", "none") for cell in cells) else "text"
+    return "" if all(cell[:1].isdigit() or cell[:1] in "+-≤<" or cell in ("", "none") for cell in cells) else "text"
 
 
 def _class(name: str) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apex_framework.analysis import points
+from apex_framework.analysis import ArmRole, arm_role, points
 from apex_framework.errors import ArtifactError
 
+from .decision import Bound, meaning, remainder
 from .lines import run_facts
 from .plain import plain
 
@@ -25,6 +26,11 @@ class Registered:
     word: str
     """GO, KILL or EXTEND."""
     sentence: str
+    """What that means."""
+    rest: str
+    """What is not decided by it; empty where the sentence says all."""
+    written: str
+    """The sentence as the experiment wrote it."""
     facts: tuple[str, ...]
     """Hypothesis, rule, looks, deviations."""
 
@@ -47,7 +53,7 @@ def registered_of(runs: Sequence[Path]) -> Registered | None:
             raise ArtifactError(
                 f"{path} is not of the plan that {run} was run for", "give the experiment's command again"
             )
-        return None if data["decision"] is None else _decided(data)
+        return None if data["decision"] is None else _decided(data, _statics(run))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: {error}", "give the experiment's command again") from error
 
@@ -56,7 +62,7 @@ def _holds(data: Mapping[str, Any], run: Path) -> bool:
     return run.absolute().name in {name for row in data["runs"] for name in (row["folder"], *row.get("runs", ()))}
 
 
-def _decided(data: Mapping[str, Any]) -> Registered:
+def _decided(data: Mapping[str, Any], statics: Sequence[str]) -> Registered:
     decision, said = data["decision"], data["plan"]["prereg"]
     word = str(decision["word"])
     when = (
@@ -64,14 +70,49 @@ def _decided(data: Mapping[str, Any]) -> Registered:
         if decision["registered"]
         else "not registered: exploratory"
     )
-    sentence = str(decision["sentence"]).removeprefix(f"{word}: ")
+    written = str(decision["sentence"])
+    bounds = [Bound(x["against"], x["estimate"], **_ends(x["interval"])) for x in decision.get("lifts") or ()]
+    best = next(
+        (str(part["best_static"]) for part in data["plan"].get("parts", ()) if part["name"] == said["part"]), ""
+    )
+    rivals = [b for b in bounds if b.against == best] or [b for b in bounds if b.against in statics]
+    means = meaning(word, str(said.get("arm", "")), bounds, rivals)
+    sentence = means or written.removeprefix(f"{word}: ")
+    rest = remainder(word, written) if means else ""
+    when = (
+        f"registered {data['registered']}, before the first episode"
+        if decision["registered"]
+        else "not registered: exploratory"
+    )
+    written = str(decision["sentence"])
+    bounds = [Bound(x["against"], x["estimate"], **_ends(x["interval"])) for x in decision.get("lifts") or ()]
+    best = next(
+        (str(part["best_static"]) for part in data["plan"].get("parts", ()) if part["name"] == said["part"]), ""
+    )
+    rivals = [b for b in bounds if b.against == best] or [b for b in bounds if b.against in statics]
+    means = meaning(word, str(said.get("arm", "")), bounds, rivals)
     facts = (
         f"Hypothesis of experiment {data['plan']['name']}, about its part {said['part']}: {said['hypothesis']}.",
         f"Rule ({when}): {decision.get('rule') or 'a look when all episodes are there'}.",
         *_looks(decision.get("looks") or (), len(said.get("looks") or ())),
         *_deviations(data["deviations"]),
     )
-    return Registered(plain(word, 20), plain(sentence, 2_000), tuple(plain(fact, 2_000) for fact in facts))
+    return Registered(
+        plain(word, 20),
+        plain(sentence, 2_000),
+        plain(rest, 2_000),
+        plain(written, 2_000),
+        tuple(plain(fact, 2_000) for fact in facts),
+    )
+
+
+def _ends(interval: Mapping[str, Any]) -> dict[str, float]:
+    return {"low": float(interval["low"]), "high": float(interval["high"])}
+
+
+def _statics(run: Path) -> list[str]:
+    settings = {str(arm["name"]): arm for arm in run_facts(run)["plan"]["arms"]}
+    return [name for name, setting in settings.items() if arm_role(name, setting) is ArmRole.STATIC]
 
 
 def _looks(looks: Sequence[Mapping[str, Any]], planned: int) -> Iterator[str]:

@@ -24,7 +24,9 @@ def all_of(found: Findings) -> list[Section]:
         (
             "lifts",
             "Paired lifts",
-            drawing(found.forest, inside=False) + table(content.lifts(found.answer), titled=False),
+            drawing(found.forest, inside=False)
+            + table(content.lifts(found.answer, page=True), titled=False)
+            + _further(found),
         ),
         ("budgets", "Success@budget", drawing(found.curve, titled=False)),
         ("flipped", "Tasks won and lost", _flips(found)),
@@ -56,11 +58,14 @@ def verdict(found: Findings) -> str:
             span = f"{points(least.interval.low)} to {points(least.interval.high)}"
             words = f"{points(least.estimate)} over {least.against}, 95 % interval {span}, {least.tasks} tasks"
             spans = f'<p class="interval">{markup(words)}</p>'
-        decision = f"<p>By the rule fixed in advance: <strong>{markup(verdicts[0].decision)}</strong>.</p>"
-    missing = ""
+        decision = f"<p>{markup(found.content.decision, 2_000)}</p>"
+    early = found.content.early_look
+    missing = f'<p class="warn"><strong>{markup(early, 2_000)}</strong></p>' if early else ""
     if found.answer.missing_episodes:
         count = f"{found.answer.missing_episodes:,} of {found.answer.run.planned:,}"
-        missing = f'<p class="warn"><strong>Not finished:</strong> {count} planned episodes are missing.</p>'
+        missing += f'<p class="warn"><strong>Not finished:</strong> {count} planned episodes are missing.</p>'
+    if found.content.same:
+        return _registered(found) + missing
     return (
         f'{_registered(found)}{missing}<div class="verdict {cls}" id="verdict" tabindex="-1"><p class="word">{markup(word)}</p>{spans}'
         f'<p>{markup(_sentence(rest, verdicts[0].arm if verdicts else ""), 2_000)}</p>{decision}<p class="level">{markup(found.content.level)}</p></div>'
@@ -73,11 +78,14 @@ def _registered(found: Findings) -> str:
     if decided is None:
         return ""
     cls = {"GO": "better", "KILL": "worse"}.get(decided.word, "inconclusive")
-    return (
+    same = found.content.same
+    rest = f"<p>{markup(decided.rest, 2_000)}</p>" if decided.rest else ""
+    level = f'<p class="level">{markup(found.content.level)}</p>' if same else ""
+    box = (
         f'<div class="verdict {cls}" id="decision"><p class="word">{markup(decided.word)}</p>'
-        f"<p>By the registered rule: {markup(decided.sentence, 2_000)}</p>{listed(decided.facts)}</div>"
-        '<p class="level">This run by itself:</p>'
+        f"<p>By the registered rule: {markup(decided.sentence, 2_000)}</p>{rest}{listed(decided.facts)}{level}</div>"
     )
+    return f'<div id="verdict" tabindex="-1">{box}</div>' if same else f'{box}<p class="level">This run by itself:</p>'
 
 
 def _sentence(words: str, arm: str) -> str:
@@ -95,6 +103,14 @@ def _in_short(found: Findings) -> str:
     )
 
 
+def _further(found: Findings) -> str:
+    rest = content.further_lifts(found.answer)
+    if not rest.rows:
+        return ""
+    words = f"{len(rest.rows)} paired lifts of further arms: {', '.join(content.further(found.answer))}"
+    return f"<details><summary>{markup(words, 2_000)}</summary>{table(rest, titled=False)}</details>"
+
+
 def _flips(found: Findings) -> str:
     if found.flips is None:
         return ""
@@ -105,6 +121,8 @@ def _flips(found: Findings) -> str:
 
 def _switching(found: Findings) -> str:
     tables = switching.tables(found.answer, found.observed)
+    if not tables and content.recorded(found.answer):
+        return ""
     if not tables:
         return paragraph("No arm of these runs wished to switch.")
     return drawing(found.when) + "".join(table(t) for t in tables)
@@ -115,7 +133,8 @@ def _episode(episode: Episode, opened: bool) -> str:
     switches = f"{row.switches} switches" + (f", {row.aborted} aborted" if row.aborted else "")
     outcome = "solved" if row.success else "not solved"
     told = (
-        f"{row.arm} on {row.task_id}, seed {row.seed}: {outcome}, {switches}, {row.steps} steps, {row.tokens:,} tokens"
+        f"{row.arm} on {row.task_id}, seed {row.seed}: {outcome}, {switches}, {content.number(row.steps, '{}')} steps, "
+        f"{content.number(row.tokens, '{:,}')} tokens"
     )
     legend = (
         "Columns follow the order of events. Thick bars: a message in an agent's hands; thin ones: passed on by a relay. Arrows: "
@@ -123,7 +142,7 @@ def _episode(episode: Episode, opened: bool) -> str:
         "Diamonds: decisions, filled where another topology was wished for; a ring marks the score of what was chosen."
     )
     sheets = [
-        content.Table("Switches", *_sheet(switch_sheet(episode.shown))),
+        content.Table("Switches", *_sheet(_timed(switch_sheet(episode.shown)))),
         content.Table("Decisions", *_sheet(decision_sheet(episode.shown))),
     ]
     return (
@@ -133,6 +152,18 @@ def _episode(episode: Episode, opened: bool) -> str:
         f'<details class="numbers"><summary>Switches and decisions of this episode as tables</summary>'
         f"{''.join(table(sheet) for sheet in sheets if sheet.rows)}</details></details>"
     )
+
+
+def _timed(
+    sheet: tuple[tuple[str, ...], tuple[tuple[object, ...], ...]],
+) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+    """Without the columns of milliseconds, where no switch took any."""
+    head, rows = sheet
+    times = [i for i, name in enumerate(head) if name.endswith(" ms")]
+    if any(row[i] for row in rows for i in times):
+        return sheet
+    kept = [i for i in range(len(head)) if i not in times]
+    return tuple(head[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows)
 
 
 def _sheet(

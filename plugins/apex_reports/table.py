@@ -30,11 +30,15 @@ class Table:
     def render(self, runs: tuple[Path, ...]) -> str:
         """Verdict first. Raises ArtifactError, NotComparableError."""
         found = content.content_of(runs, self._best_static)
-        parts = ["\n".join(_wrapped(found.verdict)), "\n".join(_wrapped(found.level))]
-        parts.append("\n".join(line for fact in found.facts for line in _wrapped(fact)))
+        parts = [] if found.same else ["\n".join(_wrapped(found.verdict))]
+        parts.append("\n".join(_wrapped(found.level)))
+        facts = [found.decision, *found.facts]
+        parts.append("\n".join(line for fact in facts for line in _wrapped(fact)))
         if (decided := found.registered) is not None:
-            head = _wrapped(f"{decided.word}, by the registered rule: {decided.sentence}")
+            head = [*_wrapped(f"{decided.word}, by the registered rule: {decided.sentence}"), *_wrapped(decided.rest)]
             parts.insert(0, "\n".join([*head, *(x for fact in decided.facts for x in _wrapped(fact, "  "))]))
+        if found.early_look:
+            parts.insert(0, "\n".join(_wrapped(found.early_look)))
         for table in found.tables:
             notes = [line for note in table.notes for line in _wrapped(note, "  ")]
             parts.append("\n".join([table.title, *_aligned(table), *notes]))

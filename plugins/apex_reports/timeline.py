@@ -190,9 +190,10 @@ def _switches(shown: Shown, scale: Scale, y: float) -> list[str]:
         x = scale.after(switch.step)
         phases = [phase for phase in PHASES if phase in switch.phases and phase not in ("commit", "abort")]
         letters = [*(PHASES[phase][0] for phase in phases), "C" if switch.ok else "A"]
-        spans = ", ".join(f"{PHASES[p]} {switch.phases[p]:.2f} ms" for p in PHASES if p in switch.phases)
+        timed = any(switch.phases.values())  # on a virtual clock all are zero, which is no measurement
+        spans = "".join(f"{PHASES[p]} {switch.phases[p]:.2f} ms, " for p in PHASES if p in switch.phases and timed)
         end = "COMMIT" if switch.ok else f"ABORT: {switch.reason}"
-        told = f"after step {switch.step}: {switch.origin} to {switch.target}; {spans}; {end}, epoch {switch.epoch}"
+        told = f"after step {switch.step}: {switch.origin} to {switch.target}; {spans}{end}, epoch {switch.epoch}"
         parts.append(svg.line(x, 22, x, y, "cut"))
         for index, letter in enumerate(letters):
             left = x + (index - len(letters) / 2) * 12

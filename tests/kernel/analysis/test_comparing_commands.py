@@ -154,6 +154,25 @@ def test_a_ladder_of_budgets(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "other settings" in capsys.readouterr().err
 
 
+def test_the_curve_of_the_oracle_stands_below_those_of_the_arms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = []
+    for budget, solved in ((10_000, 20), (30_000, 60)):
+        run_folder(tmp_path / f"r{budget}", {"static:star": solved, "static:flat": solved}, budget=budget)
+        path = tmp_path / f"r{budget}" / "episodes.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows:
+            if row["arm"] == "static:flat" and row["task_id"] == "t79":
+                row["success"] = True  # what star does not solve
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        runs.append(str(tmp_path / f"r{budget}"))
+    assert run(["--json", "compare", "--curve", *runs]) == 0
+    assert json.loads(capsys.readouterr().out)["oracle_static"] == {"10000": 21 / 80, "30000": 61 / 80}
+    assert run(["compare", "--curve", *runs]) == 0
+    assert "30,000 tokens   76.2 %" in capsys.readouterr().out.split("oracle static")[1]
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from apex_framework.analysis import logged_episodes, off_policy_value, read_run
 from apex_framework.cli.boundary import run
-from apex_framework.interfaces import STAY, EpisodeContext, Observation
+from apex_framework.episode.deciding import LOGGED
+from apex_framework.errors import NotComparableError
+from apex_framework.interfaces import STAY, Decision, EpisodeContext, Observation, Transition
 from apex_framework.plugins import load_plugins
 
 TOPOLOGIES = ("star", "chain", "flat")
@@ -20,8 +23,14 @@ STEPS = 6
 BUDGET = 10_000
 
 
-def log_of(path: Path, name: str, episodes: int, *, online: bool = False, **options: Any) -> Path:
-    """A run folder of one arm whose episodes are a toy: flat at the start helps, and so does never switching."""
+PHASES = ("planning", "implementation", "debug")
+
+
+def log_of(path: Path, name: str, episodes: int, *, online: bool = False, full: bool = False, **options: Any) -> Path:
+    """A run folder of one arm whose episodes are a toy: flat at the start helps, and so does never switching.
+
+    ``full`` logs the whole observation, as runs do; without, as runs did once.
+    """
     controller = load_plugins(environ={"APEX_PLUGINS": ""}).catalog.make("controller", name, **options)
     rng = random.Random(5)
     rows: list[dict[str, Any]] = []
@@ -42,7 +51,7 @@ def log_of(path: Path, name: str, episodes: int, *, online: bool = False, **opti
             can = not topology or (since >= DWELL and attempt >= COOLDOWN)
             seen = Observation(
                 step, topology, TOPOLOGIES, epoch=done, steps_since_switch=since, switches=done, can_switch=can,
-                recent_roles=tuple(roles[-10:]), tokens_used=tokens, token_budget=BUDGET,
+                recent_roles=tuple(roles[-10:]), tokens_used=tokens, token_budget=BUDGET, phase=PHASES[step // 4],
             )  # fmt: skip
             decision = controller.decide(seen)
             decisions.append(
@@ -55,6 +64,7 @@ def log_of(path: Path, name: str, episodes: int, *, online: bool = False, **opti
                     "epsilon": decision.epsilon,
                     "scores": dict(decision.scores),
                     "features": list(decision.features),
+                    **({"observation": {name: getattr(seen, name) for name in LOGGED}} if full else {}),
                 }
             )
             if not topology:
@@ -152,6 +162,79 @@ def test_a_controller_with_features_is_valued_from_a_log_that_has_them(
     edit(folder, "decisions.jsonl", lambda row: row["features"].__setitem__(3, 0.123), 4)
     assert run(["value", str(folder), "--controller", "bandit_v1"]) == 3
     assert "not those of what was seen" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def full_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return log_of(tmp_path_factory.mktemp("log") / "full", "random_switch:0.3", 90, full=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bandit_v1", "linucb", "thompson", "per_episode", "random_switch:0.1", "random_switch:0.01"),
+        *("phase_heuristic", "schedule:star,chain,flat", "static:chain"),
+    ],
+)
+def test_every_controller_is_valued_from_a_log_of_random_switches(
+    full_log: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overlap = value_of(full_log, name, capsys)["overlap"]
+    assert overlap["weighted"] > 0 and overlap["unsupported"] == overlap["unknown"] == 0
+
+
+class Stranger:
+    """Decides on what no built-in controller looks at, and by chance."""
+
+    name = "stranger"
+
+    def begin(self, episode: EpisodeContext) -> None:
+        self.random = random.Random(episode.seed)
+
+    def decide(self, observation: Observation) -> Decision:
+        calm = not observation.shed and observation.pass_rate is None and not observation.headroom
+        if not observation.topology:
+            return Decision(self.random.choice(observation.topologies), propensity=1 / len(observation.topologies))
+        if not observation.can_switch or self.random.random() < 0.75:
+            return Decision(STAY, propensity=0.75 if observation.can_switch else 1.0)
+        others = [t for t in observation.topologies if t != observation.topology]
+        return Decision(others[0] if calm else STAY, propensity=0.25)
+
+    def learn(self, transition: Transition) -> None:
+        pass
+
+
+def test_a_strangers_controller_is_valued_with_public_names(full_log: Path, random_log: Path) -> None:
+    found = off_policy_value(logged_episodes(read_run(full_log), "log", Stranger), target="stranger", logged="log")
+    assert found.overlap.weighted > 10 and found.overlap.unsupported == 0
+    with pytest.raises(NotComparableError, match="decides on 'shed', which this log does not hold"):
+        logged_episodes(read_run(random_log), "log", Stranger)
+
+
+def test_a_log_of_an_exploring_controller_without_learning_is_checked_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log_of(tmp_path / "r", "bandit_v1", 120, online=True, full=True, epsilon_start=1.0, epsilon_end=1.0)
+    assert value_of(folder, "phase_heuristic", capsys)["overlap"]["unsupported"] == 0
+    edit(folder, "decisions.jsonl", lambda row: row["observation"].__setitem__("tokens_used", 9_999), 4)
+    assert run(["value", str(folder), "--controller", "bandit_v1"]) == 3
+    assert "not those of what was seen" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lost", ["recent_roles", "tokens_used", "steps_since_switch", "can_switch"])
+def test_a_quantity_that_was_left_out_is_named(tmp_path: Path, lost: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = log_of(tmp_path / "r", "random_switch:0.5", 4, full=True)
+    edit(folder, "decisions.jsonl", lambda row: row["observation"].pop(lost), 3)
+    assert run(["value", str(folder), "--controller", "bandit_v1"]) == 2
+    error = capsys.readouterr().err
+    assert f"error[E0205]: the controller decides on '{lost}', which this log does not hold" in error
+
+
+def test_a_garbled_observation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = log_of(tmp_path / "r", "random_switch:0.5", 4, full=True)
+    edit(folder, "decisions.jsonl", lambda row: row["observation"].update(tokens_used="many"), 3)
+    assert run(["value", str(folder), "--controller", "static:flat"]) == 3
+    assert "observes tokens_used 'many'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["bandit_v1", "phase_heuristic", "schedule:star,chain,flat"])

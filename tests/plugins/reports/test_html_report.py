@@ -115,7 +115,7 @@ def test_the_verdict_comes_first_with_interval_decision_and_level(page: str) -> 
     words = Page(page).words
     start = words.index("BETTER")
     head = words[start : words.index("In short", start)]
-    assert "95 % interval" in head and "By the rule fixed in advance: GO." in head and "Claim level L2" in head
+    assert "95 % interval" in head and "By the rule fixed in advance: GO: " in head and "Claim level L2" in head
     assert words[words.index(PAGE_STYLE) + len(PAGE_STYLE) : start].split() == [
         "To",
         "the",
