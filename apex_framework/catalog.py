@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import inspect
 import re
@@ -31,6 +32,9 @@ _PROTOCOLS: dict[str, str] = {
     "exporter": "Exporter",
     "report": "Report",
 }
+
+_ELSEWHERE = {"executor": "(pip install what brings another one: docs/cluster.md)"}
+"""Kind -> where to look for what the bundled plugins do not bring."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -109,7 +113,9 @@ class Catalog:
         known = self._of(kind)
         base = name.partition(":")[0]
         if base not in known:
-            raise UnknownNameError(kind.replace("_", " "), base, known)
+            typo = difflib.get_close_matches(base, known, n=1)
+            hint = "" if typo else _ELSEWHERE.get(kind, "")
+            raise UnknownNameError(kind.replace("_", " "), base, known, hint)
         return known[base]
 
     def make(self, kind: str, name: str, **options: Any) -> Any:

@@ -41,7 +41,9 @@ def run(arguments: Sequence[str], command: click.Command | None = None, name: st
     except click.FileError as error:
         return _tell("E0300", error.format_message(), "", 3, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
-        return _tell("E0130", "interrupted", "", 130, as_json=as_json)
+        return _tell(
+            "E0130", "interrupted", "the same command again; a run goes on with: apex resume RUN", 130, as_json=as_json
+        )
     except SystemExit as leaving:
         if "PacifyFlush" in type(sys.stdout).__name__:  # click's own answer to a reader that went away
             return 141

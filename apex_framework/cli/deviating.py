@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import RunFolderError, StaleResultError
+from ..errors import ArtifactError, RunFolderError, StaleResultError
 from ..ports import SystemFiles
 from .context import Context
 
@@ -22,7 +22,8 @@ DEVIATIONS = "deviations.jsonl"
 
 
 def refuse_stale(plan: PlanFile, lock: Lock | None, out: Path) -> None:
-    """Raises StaleResultError when a run of this folder was begun before the plan was registered."""
+    """Raises StaleResultError when a run of this folder was begun before the plan was registered, ArtifactError when it
+    does not tell."""
     from ..experiment.artifacts import read_run
 
     if lock is None:
@@ -32,8 +33,15 @@ def refuse_stale(plan: PlanFile, lock: Lock | None, out: Path) -> None:
         for run in plan.runs(part):
             folder = out / run.folder
             if (folder / "run.json").exists():
-                created = datetime.datetime.fromisoformat(str(read_run(folder).get("created", "")))
-                if created < registered:
+                try:
+                    created = datetime.datetime.fromisoformat(str(read_run(folder).get("created", "")))
+                    older = created < registered
+                except (ValueError, TypeError):  # no date, or one without a zone
+                    raise ArtifactError(
+                        f"{folder / 'run.json'} does not tell when the run was begun",
+                        "restore the file, or name a new --out",
+                    ) from None
+                if older:
                     raise StaleResultError(
                         f"{folder} was begun on {created.isoformat()}, before {plan.path} was registered on {lock.registered}",
                         "name a new --out: results may not be older than their plan",
@@ -41,7 +49,8 @@ def refuse_stale(plan: PlanFile, lock: Lock | None, out: Path) -> None:
 
 
 def note_deviations(out: Path, changed: list[str], why: str | None, lock: Lock | None, context: Context) -> None:
-    """Write down, once each, what is not as it was registered, and versions that are others."""
+    """Say what is not as it was registered, other code and versions too, and write it down, once each."""
+    from ..experiment.code import code_changes, code_digests
     from ..experiment.planning import versions
 
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -52,10 +61,12 @@ def note_deviations(out: Path, changed: list[str], why: str | None, lock: Lock |
         found += [
             {"when": now, "what": f"version of {n}: {lock.versions.get(n)} -> {here.get(n)}", "why": ""} for n in other
         ]
+        if lock.code and (others := code_changes(lock.code, code_digests())):
+            found.append({"when": now, "what": f"other code than registered: {others}", "why": ""})
     known = {row["what"] for row in read_deviations(out)}
     for row in found:
+        context.say(f"deviation: {row['what']}")
         if row["what"] not in known:
-            context.say(f"deviation: {row['what']}")
             SystemFiles().append(out / DEVIATIONS, json.dumps(row, ensure_ascii=False).encode() + b"\n", sync=True)
 
 
@@ -65,6 +76,17 @@ def read_deviations(out: Path) -> list[dict[str, Any]]:
 
     cut_torn_tail(out / DEVIATIONS)
     return read_rows(out / DEVIATIONS)
+
+
+def deviations_of(folder: Path) -> list[dict[str, Any]]:
+    """What a run folder says of itself: with which other code it was gone on with. Raises ArtifactError."""
+    from ..experiment.artifacts import read_run
+    from ..experiment.code import GONE_ON
+
+    rows = read_run(folder).get(GONE_ON) or []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and "what" in row for row in rows):
+        raise ArtifactError(f"{folder / 'run.json'}: {GONE_ON} is no list of deviations", "restore the file")
+    return [{"when": row.get("when"), "what": f"{folder.name}: {row['what']}", "why": ""} for row in rows]
 
 
 @contextlib.contextmanager

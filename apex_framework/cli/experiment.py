@@ -11,8 +11,8 @@ from ..errors import UsageError
 from .context import Context
 from .options import setting_options, settings_from
 
-_OF_THE_MACHINE = ("workers", "executor", "allow_weaker_sandbox")
-"""Options of settings that a plan leaves to whoever runs it."""
+_OF_THE_MACHINE = ("workers", "executor", "allow_weaker_sandbox", "data", "repos")
+"""Options that a plan leaves to whoever runs it."""
 
 
 @click.command()

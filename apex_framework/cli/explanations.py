@@ -40,7 +40,7 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Give more tokens; `apex run --plan` says what a run would take.",
     ),
     "E0204": (
-        "Tasks, arms, seeds, a plugin or a suite are not those that the run was planned with.",
+        "Tasks, arms, seeds, a plugin or a suite are not those that the run was planned with; or --out is another experiment's.",
         "Resume with the versions and settings of run.json, or begin a new run with another --out.",
     ),
     "E0205": (
@@ -64,7 +64,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         "Choose another --out, make room, or wait for the other process.",
     ),
     "E0303": (
-        "A file was edited, cut off, or written by another version; or the folder is no run folder.",
+        "A file was edited, cut off, or written by another version; a result does not follow from its runs; or the folder is no"
+        " run folder.",
         "Name a folder with a run.json; restore the file, or run again.",
     ),
     "E0304": (

@@ -18,19 +18,15 @@ if TYPE_CHECKING:
     from ..experiment.registration import Lock
 
 
-def run_looks(context: Context, plan: PlanFile, part: Part, out: Path, lock: Lock | None, machine: Machine) -> int:
+def run_looks(context: Context, plan: PlanFile, part: Part, out: Path, whole: Plan, settings: Settings) -> int:
     """Run from look to look until one decides; looks that were taken stand. Returns the exit status.
 
-    Raises ConfigError for looks beyond the tasks, ArtifactError for a look that does not follow from its episodes, and
+    ``whole`` is what ``plan_looks`` made. Raises ArtifactError for a look that does not follow from its episodes, and
     what runs raise.
     """
     from ..experiment.looks import keep_look, take_look
-    from .running import check_out
 
     runs = plan.runs(part)
-    for run in runs:
-        check_out(out / run.folder)
-    whole, settings = _whole(context, plan, part, lock, machine)
     order = {task.id: task.cluster or task.id for task in whole.tasks}
     status = 0
     taken: list[TakenLook] = []
@@ -49,8 +45,10 @@ def run_looks(context: Context, plan: PlanFile, part: Part, out: Path, lock: Loc
     return status
 
 
-def _whole(context: Context, plan: PlanFile, part: Part, lock: Lock | None, machine: Machine) -> tuple[Plan, Settings]:
-    """All tasks in the order of looks."""
+def plan_looks(
+    context: Context, plan: PlanFile, part: Part, lock: Lock | None, machine: Machine
+) -> tuple[Plan, Settings]:
+    """All tasks in the order of looks. Raises ConfigError for looks beyond the tasks, and what ``plan_of`` raises."""
     last = plan.runs(part)[-1]
     everything = replace(last, look={**last.look, "from": 0})
     try:

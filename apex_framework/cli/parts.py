@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, UsageError
 from .context import Context
 from .options import base_arm, plugin_settings
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from ..experiment.registration import Lock
 
 Machine = Mapping[str, Any]
-"""Settings that a plan leaves to whoever runs it: workers, executor, allow_weaker_sandbox."""
+"""What a plan leaves to whoever runs it: workers, executor, allow_weaker_sandbox, data, repos."""
+_PLACES = ("data", "repos")
+"""Options of suites; the suite's digest vouches for what lies there."""
 
 
 def settings_of(plan: PlanFile, part: Part, budget: int, machine: Machine) -> Settings:
@@ -26,12 +29,29 @@ def settings_of(plan: PlanFile, part: Part, budget: int, machine: Machine) -> Se
     from ..config import load_settings
 
     own = {"suite": part.suite, "split": part.split, "episodes": part.limit, "seed": part.seed, "budget": budget}
+    flags = {name: value for name, value in machine.items() if name not in _PLACES}
     try:
         # No folder's apex.toml and no variable: what is not in the plan is not registered. A file has no apex.toml in it.
-        return load_settings({**plan.settings, **own, **machine}, directory=plan.path, environ={}).settings
+        settings = load_settings({**plan.settings, **own, **flags}, directory=plan.path, environ={}).settings
     except ConfigError as error:
         cause = error.cause[2:] if error.cause.startswith("--") else error.cause
         raise ConfigError(f"{plan.path}: settings: {cause}", error.remedy) from None
+    places = {name: str(Path(machine[name]).absolute()) for name in _PLACES if name in machine}
+    return settings.model_copy(update={"suite_options": {**settings.suite_options, **places}}) if places else settings
+
+
+@contextlib.contextmanager
+def naming_places(plan: PlanFile, settings: Settings, machine: Machine) -> Iterator[None]:
+    """What a suite says of a file of its user's is said with the option, or the key of the plan, that names the file."""
+    try:
+        yield
+    except UsageError as error:
+        if type(error) is UsageError:
+            for name, value in settings.suite_options.items():
+                if value and error.cause.startswith(str(Path(value))):
+                    told_by = f"--{name}" if name in machine else f"{plan.path}: settings.suite_options.{name}"
+                    raise UsageError(f"{told_by}: {error.cause}", error.remedy) from None
+        raise
 
 
 def arms_of(plan: PlanFile, part: Part, settings: Settings) -> list[Arm]:
@@ -64,17 +84,19 @@ def plan_of(
         shared["best_static"] = part.best_static
     if run.look:
         shared["look"] = dict(run.look)
-    asked = make_plan(
-        context.plugins,
-        arms_of(plan, part, settings),
-        suite=part.suite,
-        split=part.split,
-        limit=part.limit,
-        seeds=part.seeds,
-        seed=part.seed,
-        real_time=settings.real_time,
-        settings=shared,
-    )
+    context.plugins.catalog.entry("executor", settings.executor)  # an unknown one, before tasks are made
+    with naming_places(plan, settings, machine):
+        asked = make_plan(
+            context.plugins,
+            arms_of(plan, part, settings),
+            suite=part.suite,
+            split=part.split,
+            limit=part.limit,
+            seeds=part.seeds,
+            seed=part.seed,
+            real_time=settings.real_time,
+            settings=shared,
+        )
     return asked, settings
 
 

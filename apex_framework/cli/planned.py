@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PlanChangedError, UsageError
+from ..errors import ArtifactError, PlanChangedError, RunFolderError, UsageError
 from ..ports import SystemFiles
 from .context import Context
-from .deviating import note_deviations, read_deviations, refuse_stale, writing
-from .parts import Machine, arms_of, check_arm, plan_of, run_folder, settings_of
+from .deviating import deviations_of, note_deviations, read_deviations, refuse_stale, writing
+from .parts import Machine, arms_of, check_arm, naming_places, plan_of, run_folder, settings_of
 
 if TYPE_CHECKING:
+    from ..config import Settings
+    from ..experiment.plan import Plan
     from ..experiment.planfile import PlanFile
     from ..experiment.registration import Lock
 
@@ -26,16 +28,16 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
     from .running import seconds_per_episode
 
     plan = _read(context, path)
+    _hashes(context, plan, machine)  # what cannot be registered is not shown either
     parts: list[dict[str, Any]] = []
     lines: list[str] = []
     for part in plan.parts:
         settings = settings_of(plan, part, part.budgets[0], machine)
         arms = arms_of(plan, part, settings)
-        for arm in arms:
-            check_arm(context, arm)
         seconds, source = seconds_per_episode(part.suite, arms[0].backends)
         hours = part.size * seconds / settings.workers / 3600
-        power = plan_power(part.limit, plan.prereg.discordance) if plan.prereg else plan_power(part.limit)
+        said = plan.prereg
+        power = plan_power(part.limit, said.discordance, 2 * said.alpha) if said else plan_power(part.limit)
         lift = power.detectable_lift
         parts.append(
             {
@@ -94,6 +96,7 @@ def _chances(plan: PlanFile) -> dict[str, float]:
 
 def register_plan(context: Context, path: Path, machine: Machine) -> int:
     """Write the plan's lock."""
+    from ..experiment.planning import check_families
     from ..experiment.registration import lock_path, register
 
     plan = _read(context, path)
@@ -101,7 +104,12 @@ def register_plan(context: Context, path: Path, machine: Machine) -> int:
         raise UsageError(
             f"{path} claims nothing: it has no [prereg]", "say hypothesis, estimand, arm, against; or run it as it is"
         )
-    lock = register(plan, _hashes(context, plan, machine), context.plugins)
+    hashes = _hashes(context, plan, machine)
+    for part in plan.parts:
+        settings = settings_of(plan, part, part.budgets[0], machine)
+        with naming_places(plan, settings, machine):
+            check_families(context.plugins.catalog, part, settings.suite_options)
+    lock = register(plan, hashes, context.plugins)
     value = {
         "lock": str(lock_path(path)),
         "digest": lock.digest,
@@ -121,39 +129,72 @@ def run_plan(
     """
     from ..experiment.looks import changed_runs
     from ..experiment.resume import RUNS
-    from .looking import run_looks
+    from .looking import plan_looks, run_looks
     from .running import check_out
 
     plan = _read(context, path)
     lock, changed = _lock(context, plan, machine)
     out = out or RUNS / f"{plan.name}-{plan.digest[:6]}"
     changed += changed_runs(out) if lock else []
+    if (other := _other_plan(plan, out)) and not changed:
+        changed.append(other)
     if changed and not (deviate or "").strip():
+        since = f"was registered on {lock.registered}; since then" if lock else "is another plan now"
+        instead = "go back to it" if lock else "choose another --out"
         raise PlanChangedError(
-            f"{path} was registered on {lock.registered if lock else ''}; since then: {'; '.join(changed)}",
-            "go back to it; or --deviate WHY, which is kept with the result",
+            f"{path} {since}: {'; '.join(changed)}", f"{instead}; or --deviate WHY, which is kept with the result"
         )
     refuse_stale(plan, lock, out)
+    planned: dict[str, tuple[Plan, Settings]] = {}
+    for part in plan.parts:
+        for run in plan.runs(part):
+            check_out(out / run.folder)
+        if plan.looked_at(part):
+            planned[part.name] = plan_looks(context, plan, part, lock, machine)
+        else:
+            planned |= {run.folder: plan_of(context, plan, part, run, lock, machine) for run in plan.runs(part)}
     status = 0
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         note_deviations(out, changed, deviate, lock, context)
     for part in plan.parts:
         if plan.looked_at(part):
-            ended = run_looks(context, plan, part, out, lock, machine)
+            ended = run_looks(context, plan, part, out, *planned[part.name])
             if ended not in (0, 4):
                 return ended
             status = status or ended
             continue
         for run in plan.runs(part):
-            check_out(out / run.folder)
-            asked, settings = plan_of(context, plan, part, run, lock, machine)
-            ended = run_folder(context, asked, settings, out / run.folder)
+            ended = run_folder(context, *planned[run.folder], out / run.folder)
             if ended not in (0, 4):
                 return ended
             status = status or ended
     _tell(context, plan, lock, out, page=page)
     return status
+
+
+def _other_plan(plan: PlanFile, out: Path) -> str:
+    """How the plan that the result in this folder is of differs from this one; empty where it does not, or there is none.
+
+    Raises PlanChangedError for another experiment's, ArtifactError for what is no result, RunFolderError.
+    """
+    path = out / RESULT
+    if (out / "run.json").exists():
+        raise RunFolderError(f"{out} is a run folder", "choose another --out for the experiment")
+    try:
+        data = json.loads(path.read_bytes())
+        name, digest = data["plan"]["name"], str(data["digest"])
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}", "choose another --out") from error
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ArtifactError(
+            f"{path} is damaged, or no result of an experiment", "choose another --out, or take the file away"
+        ) from None
+    if name != plan.name:
+        raise PlanChangedError(f"{out} holds experiment {name!r}, not {plan.name!r}", "choose another --out")
+    return "" if digest == plan.digest else f"{path} is of a plan with digest {digest[:12]}, not {plan.digest[:12]}"
 
 
 def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, page: bool) -> None:
@@ -171,7 +212,8 @@ def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, pag
         )
     ]
     decision = decide_plan(plan, out, looks, registered=lock is not None)
-    deviations = read_deviations(out)
+    names = [name for rung in rungs for name in rung.runs or (rung.folder,)]
+    deviations = [*read_deviations(out), *(row for name in names for row in deviations_of(out / name))]
     failures = [
         f"{r.folder}, {a['arm']}: {a['infrastructure']} episodes could not be run"
         for r in rungs
@@ -193,7 +235,6 @@ def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, pag
     from .judged import text_of
     from .running import PAGE, write_reports
 
-    names = [name for rung in rungs for name in rung.runs or (rung.folder,)]
     for name in names:  # after the result, which stands at their top
         write_reports(context, out / name, page=page)
     judged = [rung for rung in rungs if plan.primary is None or rung.part == plan.primary.name]
@@ -246,14 +287,13 @@ def _lock(context: Context, plan: PlanFile, machine: Machine) -> tuple[Lock | No
 def _hashes(context: Context, plan: PlanFile, machine: Machine) -> dict[str, str]:
     from ..experiment.registration import hashes_of
 
-    arms = {
-        arm.name: arm
-        for part in plan.parts
-        for arm in arms_of(plan, part, settings_of(plan, part, part.budgets[0], machine))
-    }
+    settings = {part.name: settings_of(plan, part, part.budgets[0], machine) for part in plan.parts}
+    arms = {arm.name: arm for part in plan.parts for arm in arms_of(plan, part, settings[part.name])}
     for arm in arms.values():
         check_arm(context, arm)
-    return hashes_of(plan, arms.values(), context.plugins.catalog)
+    first = settings[plan.parts[0].name]
+    with naming_places(plan, first, machine):
+        return hashes_of(plan, arms.values(), context.plugins.catalog, suite_options=first.suite_options)
 
 
 def _state(plan: PlanFile) -> str:

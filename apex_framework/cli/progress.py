@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..analysis.intervals import wilson
 from ..events import EpisodeFinished, EpisodeStarted, Event
+from ..experiment.plan import looks_once
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN_ARMS = 10
 """A line names each arm's successes up to so many arms."""
+HIDDEN = "; successes stay hidden until the registered look"
 
 
 class Progress(Protocol):
@@ -70,6 +72,8 @@ class Count:
     begun: float = field(default_factory=time.monotonic)
     before: int = 0
     """Episodes that were finished when the run was opened."""
+    blind: bool = False
+    """Whether successes stay hidden: the plan is registered for one look, when all episodes are there."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """The live table is drawn by a thread of its own."""
 
@@ -77,7 +81,8 @@ class Count:
     def of(cls, folder: RunFolder) -> Count:
         """From an opened folder."""
         plan = folder.plan
-        count = cls({arm.name: Tally(plan.size // len(plan.arms)) for arm in plan.arms}, before=len(folder.records))
+        tallies = {arm.name: Tally(plan.size // len(plan.arms)) for arm in plan.arms}
+        count = cls(tallies, before=len(folder.records), blind=looks_once(plan.settings))
         for record in folder.lines() if folder.records else ():
             count.arms[str(record["arm"])].add(record)
         return count
@@ -125,7 +130,10 @@ class Lines:
         if tenth > self._tenth:
             self._tenth = tenth
             arms = self._count.arms if len(self._count.arms) <= SHOWN_ARMS else {}
-            rates = "".join(f", {name} {tally.success}/{tally.judged}" for name, tally in arms.items())
+            if self._count.blind:
+                rates = "".join(f", {name} {tally.done} done" for name, tally in arms.items()) + HIDDEN
+            else:
+                rates = "".join(f", {name} {tally.success}/{tally.judged}" for name, tally in arms.items())
             self._console.print(
                 f"{self._count.done}/{self._count.planned} episodes, {self._count.left()} left{rates}", soft_wrap=True
             )
@@ -155,9 +163,15 @@ def table(count: Count, workers: int) -> Table:
 
     shown = Table(title=f"{count.done}/{count.planned} episodes, {count.left()} left", title_justify="left")
     shown.add_column("arm")
-    for name in ("done", "success", "95 %", "tokens", "denied", "switches"):
+    columns = (
+        ("done", "not run", "denied") if count.blind else ("done", "success", "95 %", "tokens", "denied", "switches")
+    )
+    for name in columns:
         shown.add_column(name, justify="right")
     for name, tally in count.arms.items():
+        if count.blind:
+            shown.add_row(name, f"{tally.done}/{tally.planned}", str(tally.failed), str(tally.denied))
+            continue
         judged = tally.judged
         rate = between = tokens = switches = "–"
         if judged:

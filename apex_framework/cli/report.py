@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import RunFolderError, UsageError
+from ..errors import ArtifactError, RunFolderError, UsageError
 from ..interfaces import Illustrated, Illustrates, Report
 from ..ports import SystemFiles
 from .checked import check_finished
@@ -44,10 +44,12 @@ def report(
     """Verdict, tables and limits of one or more run folders, in a form that a plugin brings.
 
     Several runs are read as one, which is refused when their suite digests differ. So is a finished run whose files are
-    not those of its manifest. Nothing is written before all of it is made.
+    not those of its manifest, or whose experiment's result does not follow from them. Nothing is written before all of it
+    is made.
     """
     for run in runs:
         check_finished(context, run)
+        _check_result(run.absolute().parent)
     for target, option in ((out, "--out"), (figures, "--figures")):
         _check_place(target, option, runs)
     options = {} if best_static is None else {"best_static": best_static}
@@ -79,6 +81,17 @@ def _made(maker: Report, runs: tuple[Path, ...], figures: bool) -> Illustrated:
     if not isinstance(maker, Illustrates):
         raise UsageError(f"report {maker.name!r} draws no figures", "--format html does")
     return maker.illustrate(runs)
+
+
+def _check_result(out: Path) -> None:
+    """Raises ArtifactError when the result of an experiment is not what its runs say: it would stand at the top."""
+    from ..experiment.told import wrong_result
+    from .planned import RESULT
+
+    for wrong in wrong_result(out / RESULT) if (out / RESULT).exists() else ():
+        raise ArtifactError(
+            wrong, f"apex verify {out} looks at all of it; the experiment's command makes {RESULT} again from its runs"
+        )
 
 
 def _check_place(target: Path | None, option: str, runs: tuple[Path, ...]) -> None:

@@ -17,6 +17,7 @@ from ..episode.confining import Confining, confining_of
 from ..errors import ApexError, BudgetTooSmallError, ExecutorError, RunFolderError
 from ..experiment.allowance import allowance_of
 from ..experiment.artifacts import RunFolder
+from ..experiment.code import code_digests, note_code
 from ..experiment.identities import identify
 from ..experiment.lock import require_free
 from ..experiment.manifest import DONE
@@ -48,7 +49,9 @@ def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | No
     models = identify(plan.arms, context.plugins.catalog)
     sandbox = _confining(context, plan).to_json()
     command = shlex.join(["apex", *sys.argv[1:]])
-    return RunFolder.create(out, plan, command=command, config=config, models=models, sandbox=sandbox)
+    return RunFolder.create(
+        out, plan, command=command, config=config, models=models, sandbox=sandbox, code=code_digests()
+    )
 
 
 def check_out(out: Path | None) -> None:
@@ -83,6 +86,8 @@ def execute(context: Context, folder: RunFolder, workers: int, executor: str = "
     shared = folder.plan.settings
     exporting = None
     try:
+        if not folder.new and (what := note_code(folder)):
+            context.say(f"deviation: {folder.path}: {what}")
         place = plugins.catalog.make("executor", executor or executor_of(folder))
         allowance = allowance_of(folder, plugins.catalog)
         allowance.check()

@@ -21,15 +21,21 @@ _SHOWN = 20
 def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
     """Check run folders, or an experiment's folder, against their manifests; exit status 5 when something was changed.
 
-    A changed line is named as file:line. The plan must have the digest that it was written with, and metrics that a run
-    tells of itself must follow from its lines. A manifest finds accidents and edits; whoever can write the folder can
-    write a new manifest too, so keep the digest that is printed.
+    A changed line is named as file:line. The plan must have the digest that it was written with, metrics that a run
+    tells of itself must follow from its lines, and the decision of an experiment from its runs. A manifest finds
+    accidents and edits; whoever can write the folder can write a new manifest too, so keep the digest that is printed.
+    Deviations from the plan are listed; they are no damage.
     """
     from ..experiment.looks import LOOKS
     from ..experiment.manifest import DONE
+    from ..experiment.told import wrong_result
+    from .planned import RESULT
 
     checked = [(folder, folder / DONE, list(_wrong(folder))) for run in runs for folder in _runs(run)]
     checked += [(run / LOOKS, run / LOOKS, list(_wrong_looks(run))) for run in runs if (run / LOOKS).exists()]
+    if not any(found for _, _, found in checked):  # else a result would only tell of the same damage again
+        results = ((run / RESULT, list(wrong_result(run / RESULT))) for run in runs if (run / RESULT).exists())
+        checked += [(path, path, found) for path, found in results if found]
     rows, damaged = [], 0
     for path, told_by, found in checked:
         damaged += bool(found)
@@ -42,7 +48,9 @@ def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
         f"{'intact ' if row['intact'] else 'CHANGED'}  {row['run']}  manifest {str(row['manifest'])[:16]}"
         for row in rows
     ]
-    context.emit({"intact": not damaged, "runs": rows}, "\n".join(lines))
+    told = list(dict.fromkeys(found for run in runs for found in _deviations(run)))
+    lines += [f"deviation  {what}" for what in told]
+    context.emit({"intact": not damaged, "runs": rows, "deviations": told}, "\n".join(lines))
     return CHANGED if damaged else 0
 
 
@@ -50,10 +58,22 @@ def _runs(path: Path) -> list[Path]:
     """The folder itself, or the run folders in it. Raises ArtifactError when there are none."""
     if (path / "run.json").exists():
         return [path]
-    found = sorted(child.parent for child in path.glob("*/run.json"))
+    found = sorted({child.parent for name in ("run.json", "DONE") for child in path.glob(f"*/{name}")})
     if not found:
         raise ArtifactError(f"{path} is no run folder and holds none", "name a folder that apex run made")
     return found
+
+
+def _deviations(path: Path) -> Iterator[str]:
+    """What was done otherwise than planned: by an experiment, and by its runs, or by one run. Raises ArtifactError."""
+    from ..analysis.episodes import read_lines
+    from .deviating import DEVIATIONS, deviations_of
+
+    home = path.absolute().parent if (path / "run.json").exists() else path
+    rows = read_lines(home / DEVIATIONS) if (home / DEVIATIONS).exists() else []
+    told = [folder for folder in _runs(path) if (folder / "run.json").exists()]
+    for row in [*rows, *(row for folder in told for row in deviations_of(folder))]:
+        yield f"{row.get('what')}{': ' + str(row['why']) if row.get('why') else ''}"
 
 
 def _wrong(folder: Path) -> Iterator[str]:

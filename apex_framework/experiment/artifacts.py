@@ -67,12 +67,14 @@ class RunFolder:
         config: Mapping[str, Any] | None = None,
         models: Mapping[str, Any] | None = None,
         sandbox: Mapping[str, Any] | None = None,
+        code: Mapping[str, str] | None = None,
         files: Files | None = None,
     ) -> RunFolder:
         """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind.
 
         ``config`` are the settings that the plan was made from, in the form of a configuration file; ``models`` says
-        what answers, as ``identify`` has it; ``sandbox`` what confines the code of tasks, and what it lacks here.
+        what answers, as ``identify`` has it; ``sandbox`` what confines the code of tasks, and what it lacks here;
+        ``code`` what makes the episodes, as ``code_digests`` has it.
         """
         if (path / DONE).exists():
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
@@ -87,6 +89,8 @@ class RunFolder:
             run["models"] = dict(models)
         if sandbox:
             run["sandbox"] = dict(sandbox)
+        if code:
+            run["code"] = dict(code)
         try:
             folder._files.replace(path / "config.toml", to_toml(config or {}).encode())
             folder._files.replace(
@@ -145,7 +149,7 @@ class RunFolder:
         with self._writing():
             home.mkdir(parents=True, exist_ok=True)
             (home / "trace.jsonl").write_bytes(b"".join(to_line(row) for row in result.trace))
-            (home / "patch.diff").write_text(result.patch, encoding="utf-8")
+            (home / "patch.diff").write_bytes(result.patch.encode("utf-8", "surrogateescape"))
             (home / "metrics.jsonl").write_bytes(b"".join(to_line(row) for row in result.metrics))
             sides = (result.decisions, result.switches, result.calls, result.events, result.latency, result.ops)
             for name, rows in zip(SIDE_FILES, sides, strict=True):
@@ -169,9 +173,13 @@ class RunFolder:
 
     def note_raised(self, **tokens: int) -> None:
         """Write into run.json that ceilings were raised. Raises RunFolderError, ArtifactError."""
+        self.note(RAISED, **tokens)
+
+    def note(self, key: str, **values: Any) -> None:
+        """Add a dated line to a list of run.json, beside the plan. Raises RunFolderError, ArtifactError."""
         run = read_run(self.path)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        run[RAISED] = [*run.get(RAISED, ()), {"when": now, **tokens}]
+        run[key] = [*run.get(key, ()), {"when": now, **values}]
         with self._writing():
             self._files.replace(self.path / "run.json", json.dumps(run, indent=1).encode() + b"\n")
 

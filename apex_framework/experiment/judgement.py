@@ -93,7 +93,7 @@ def judge_looked_at(plan: PlanFile, out: Path, looks: Sequence[TakenLook]) -> Ru
 def _judged(part: Part, run: RunData, folder: str, budget: int) -> Rung:
     statics = [name for name in part.arms if arm_role(name, run.arms.get(name)) is ArmRole.STATIC]
     first, *others = part.arms
-    lifts = tuple(estimate_lift(pair(run.rows, first, name)) for name in others)
+    lifts = tuple(_lifts(run.rows, first, others).values())
     best = part.best_static or _best_of(run.rows, statics)
     return Rung(
         folder,
@@ -136,25 +136,28 @@ def decide_plan(
     folder = next(name for name, tokens in part.folders.items() if tokens == budget)
     run = read_run(out / folder)
     rows = [row for row in run.rows if not said.excludes(row.family, row.task_id)]
-    lifts = {name: estimate_lift(pair(rows, said.arm, name), confidence=said.confidence) for name in said.against}
+    lifts = _lifts(rows, said.arm, said.against, said.confidence)
     roles = {name: arm_role(name, run.arms.get(name)) for name in said.against}
     single = next((name for name, role in roles.items() if role is ArmRole.SINGLE), None)
+    statics = [name for name, role in roles.items() if role is ArmRole.STATIC]
     verdict = decide(
         said.arm,
         lifts,
-        statics=[name for name, role in roles.items() if role is ArmRole.STATIC],
+        statics=statics,
         single=single,
+        others=[name for name in said.against if name not in (*statics, single)],
         best_static=part.best_static,
         best_static_from="dev" if part.best_static else "",
     )
     detectable = [lift.detectable for lift in lifts.values()]
+    untold = [name for name in part.arms if name not in said.against and _is_baseline(name, run)]
     return Decision(
         verdict.decision,
-        verdict.sentence,
+        f"{verdict.sentence} Nothing is said of {', '.join(untold)}: not registered." if untold else verdict.sentence,
         registered,
         tuple(lifts.values()),
         verdict.missing,
-        None if None in detectable else max(d for d in detectable if d is not None),
+        None if None in detectable else max((d for d in detectable if d is not None), default=None),
         len(run.rows) - len(rows),
         said.hypothesis,
         rule_of(said),
@@ -179,6 +182,16 @@ def rule_of(said: PreRegistration) -> str:
 def to_json(value: Rung | Decision) -> dict[str, Any]:
     """Plain dict."""
     return asdict(value)
+
+
+def _lifts(rows: Sequence[EpisodeRow], arm: str, others: Sequence[str], confidence: float = 0.95) -> dict[str, Lift]:
+    """Against every arm with which there is a judged pair: infrastructure may have failed all episodes of one."""
+    pairings = {name: pair(rows, arm, name) for name in others}
+    return {name: estimate_lift(found, confidence=confidence) for name, found in pairings.items() if found.tasks}
+
+
+def _is_baseline(name: str, run: RunData) -> bool:
+    return arm_role(name, run.arms.get(name)) in (ArmRole.STATIC, ArmRole.SINGLE)
 
 
 def _summary(run: RunData, name: str, budget: int) -> dict[str, Any]:

@@ -47,7 +47,10 @@ class Damage:
 def verify_manifest(folder: Path) -> None:
     """Raises ArtifactError that names the first file which is missing or changed, or a missing manifest."""
     for damage in damages(folder):
-        raise ArtifactError(f"{damage.path} is missing or was changed after the run", "run it again")
+        raise ArtifactError(
+            f"{damage.path} is missing or was changed after the run",
+            f"apex verify {folder} names all of it; restore it, or run it again",
+        )
 
 
 def damages(folder: Path) -> Iterator[Damage]:

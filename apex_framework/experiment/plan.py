@@ -157,6 +157,12 @@ class Plan:
             )
 
 
+def looks_once(settings: Mapping[str, Any]) -> bool:
+    """Whether a run is of a registered plan that looks when all episodes are there: before that nobody sees successes."""
+    experiment = settings.get("experiment")
+    return isinstance(experiment, Mapping) and bool(experiment.get("registered")) and not settings.get("look")
+
+
 def choose_tasks(tasks: Sequence[Task], limit: int | None) -> tuple[PlannedTask, ...]:
     """A fixed simple random sample of a split, in the suite's order: a smaller one is part of every larger one.
 

@@ -17,6 +17,8 @@ from .plan import digest_of
 from .prereg import PreRegistration, check_looks, check_registration, read_registration
 
 SPLITS = ("train", "dev", "test")
+MOST = 100_000
+"""Tasks of a part, and seeds."""
 _TASKS = ("suite", "limit", "seeds", "seed", "budgets", "families", "best_static")
 """What a part may say, and the file for all of them."""
 _FILE = ("name", *_TASKS, "settings", "arm", "part", "prereg")
@@ -213,8 +215,8 @@ class _Reader:
             arms,
             suite,
             split,
-            self._number(row, "limit", 1),
-            self._number(row, "seeds", 1, 1),
+            self._number(row, "limit", 1, most=MOST),
+            self._number(row, "seeds", 1, 1, most=MOST),
             self._number(row, "seed", 0, 0),
             budgets,
             self._names(row, "families"),
@@ -229,11 +231,15 @@ class _Reader:
             raise self._wrong(key, f"{key}: {twice[0]!r} is there twice")
         return tuple(value)
 
-    def _number(self, row: Mapping[str, Any], key: str, least: int, default: int | None = None) -> int:
+    def _number(
+        self, row: Mapping[str, Any], key: str, least: int, default: int | None = None, *, most: int | None = None
+    ) -> int:
         value = row.get(key, default)
         if not _count(value, least):
             raise self._wrong(key, f"{key}: a whole number of at least {least} is needed, not {value!r}")
         assert isinstance(value, int)
+        if most is not None and value > most:
+            raise self._wrong(key, f"{key}: {value:,} is too many", f"at most {most:,}")
         return value
 
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from .allowance import Allowance
 from .arms import check_names
 from .foresight import answering, check_arm
 from .plan import UNTRAINED, Plan, PlannedTask, choose_tasks, in_order_of_looks
+from .planfile import Part
 
 
 def make_plan(
@@ -64,6 +65,9 @@ def make_plan(
                 f"give at least --{name}-budget {SMALLEST_BUDGET}",
             )
     Allowance(catalog, arms, budgets).check()
+    if workspace := (settings or {}).get("workspace"):
+        with answering(catalog, "workspace", workspace):
+            catalog.make("workspace", workspace).close()
     policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
     with answering(catalog, "suite", suite):
         made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
@@ -86,6 +90,14 @@ def make_plan(
         policies=policies,
         versions=versions(plugins),
     )
+
+
+def check_families(catalog: Catalog, part: Part, suite_options: Mapping[str, str] | None = None) -> None:
+    """Raises ConfigError for a family that a part names and of which it would have no task."""
+    if part.families:
+        with answering(catalog, "suite", part.suite):
+            made = make_suite(catalog, part.suite, part.limit, options=suite_options)
+        _of_families(choose_tasks(made.tasks(part.split), part.limit), part.families)
 
 
 def _of_families(tasks: tuple[PlannedTask, ...], families: Sequence[str] | None) -> tuple[PlannedTask, ...]:

@@ -17,12 +17,15 @@ from ..episode.workshop import make_suite
 from ..errors import ArtifactError, PlanChangedError, RunFolderError
 from ..plugins import Plugins
 from ..ports import Files, SystemFiles
+from .code import code_digests
 from .foresight import answering
 from .plan import digest_of
 from .planfile import PlanFile
 from .planning import policy_digest, versions
 
-FORMAT = 1
+FORMAT = 2
+_WITHOUT_CODE = 1
+"""Locks of this format say nothing of the code, and stay valid."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,19 @@ class Lock:
     hashes: Mapping[str, str]
     """``suite.NAME``, ``solver.NAME``, ``team.NAME``, ``policy.ARM`` -> sha256, or ``untrained``."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Package -> digest of what makes episodes and verdicts; empty in a lock of format 1."""
+
+    @property
+    def format(self) -> int:
+        """Of the file."""
+        return FORMAT if self.code else _WITHOUT_CODE
 
     @property
     def digest(self) -> str:
         """sha256 of all of it."""
-        return digest_of([FORMAT, self.registered, self.plan, self.hashes, self.versions])
+        said = [self.format, self.registered, self.plan, self.hashes, self.versions]
+        return digest_of([*said, self.code] if self.code else said)
 
     def changes(self, plan: PlanFile, hashes: Mapping[str, str]) -> list[str]:
         """What a plan and its surroundings say otherwise now, one phrase each."""
@@ -56,7 +67,7 @@ def read_lock(plan: Path) -> Lock | None:
     path = lock_path(plan)
     try:
         data = json.loads(path.read_bytes())
-        lock = Lock(data["registered"], data["plan"], data["hashes"], data["versions"])
+        lock = Lock(data["registered"], data["plan"], data["hashes"], data["versions"], data.get("code") or {})
         datetime.datetime.fromisoformat(lock.registered)
     except FileNotFoundError:
         return None
@@ -64,7 +75,7 @@ def read_lock(plan: Path) -> Lock | None:
         raise ArtifactError(f"cannot read {path}: {error.strerror}", "restore the file") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactError(f"{path} is no lock of a plan: {error}", "restore the file") from error
-    if data.get("format") != FORMAT or data.get("digest") != lock.digest:
+    if data.get("format") != lock.format or data.get("digest") != lock.digest:
         raise ArtifactError(f"{path} was edited: what it says and its digest disagree", "restore the file")
     return lock
 
@@ -80,8 +91,8 @@ def register(plan: PlanFile, hashes: Mapping[str, str], plugins: Plugins, *, fil
         return lock
     _check_announced(plan, hashes)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    lock = Lock(now, plan.to_json(), dict(hashes), versions(plugins))
-    data = {"format": FORMAT, "digest": lock.digest, **vars(lock)}
+    lock = Lock(now, plan.to_json(), dict(hashes), versions(plugins), code_digests())
+    data = {"format": lock.format, "digest": lock.digest, **vars(lock)}
     path = lock_path(plan.path)
     try:
         (files or SystemFiles()).replace(path, json.dumps(data, indent=1, ensure_ascii=False).encode() + b"\n")
@@ -90,12 +101,18 @@ def register(plan: PlanFile, hashes: Mapping[str, str], plugins: Plugins, *, fil
     return lock
 
 
-def hashes_of(plan: PlanFile, arms: Iterable[Arm], catalog: Catalog) -> dict[str, str]:
-    """What decides the results besides the plan, hashed: suites, the sources of backends and teams, policies."""
+def hashes_of(
+    plan: PlanFile, arms: Iterable[Arm], catalog: Catalog, *, suite_options: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What decides the results besides the plan, hashed: suites, the sources of backends and teams, policies.
+
+    ``suite_options`` are those in force, where they are not the plan's own.
+    """
+    options = plan.settings.get("suite_options") if suite_options is None else suite_options
     found: dict[str, str] = {}
     for suite in sorted({part.suite for part in plan.parts}):
         with answering(catalog, "suite", suite):
-            found[f"suite.{suite}"] = make_suite(catalog, suite, options=plan.settings.get("suite_options")).digest
+            found[f"suite.{suite}"] = make_suite(catalog, suite, options=options).digest
     arms = list(arms)
     for what, kind, names in (
         ("solver", "llm_backend", {name for arm in arms for name in arm.backends.values()}),

@@ -45,7 +45,17 @@ from .policy import ModelCall, Policy, Ruling, Subject
 from .report import Illustrated, Illustrates, Report
 from .sandbox import Confinement, Level, Sandbox, SandboxStatus
 from .store import BlobInfo, BlobStore
-from .suite import ChecksTasks, GradesPatches, SpeaksSweBench, Task, TaskCheck, TaskSuite, Verdict
+from .suite import (
+    ChecksTasks,
+    ComparesVerdicts,
+    Comparison,
+    GradesPatches,
+    SpeaksSweBench,
+    Task,
+    TaskCheck,
+    TaskSuite,
+    Verdict,
+)
 from .team import Agent, AgentContext, Brief, Pings, Snapshots, Team
 from .tool import Capability, ToolCall, ToolResult, ToolServer, ToolSpec
 from .topology import Member, Roster, Routes, Topology
@@ -72,6 +82,8 @@ __all__ = [
     "ChecksTasks",
     "Chunk",
     "Codec",
+    "ComparesVerdicts",
+    "Comparison",
     "Confinement",
     "Controller",
     "CountsAhead",

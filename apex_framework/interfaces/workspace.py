@@ -126,7 +126,11 @@ class HasGit(Protocol):
 
 @runtime_checkable
 class WorkspaceProvider(Protocol):
-    """Makes workspaces out of tasks."""
+    """Makes workspaces out of tasks.
+
+    A factory whose workspaces cannot work here raises EnvironmentProblem, with what to do: a provider that the user named is
+    made once before the first episode.
+    """
 
     def create(self, task: Task) -> Workspace:
         """A fresh workspace with the task's files and no history beyond its base."""

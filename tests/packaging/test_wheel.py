@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from apex_framework.experiment.code import tree_digest
+
 pytest.importorskip("build", reason="the environment `plugin` has what builds wheels")
 pytest.importorskip("hatchling", reason="the environment `plugin` has what builds wheels")
 
@@ -42,6 +44,13 @@ def test_every_file_of_the_packages_is_in_it_and_nothing_else(wheel: zipfile.Zip
     inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {f.removeprefix("plugins/") for f in tracked.stdout.splitlines()} <= inside
     assert not [name for name in inside if "__pycache__" in name or name.startswith(("tests/", "docs/", "examples/"))]
+
+
+def test_the_code_of_the_wheel_has_the_digest_of_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path)
+    for package in sorted(plugin_packages()):
+        assert tree_digest(tmp_path / package) == tree_digest(ROOT / "plugins" / package), package
+    assert tree_digest(tmp_path / "apex_framework") == tree_digest(ROOT / "apex_framework")
 
 
 def test_every_package_is_typed(wheel: zipfile.ZipFile) -> None:

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, replace
 
 from apex_framework.errors import UsageError
 
+from .rows import MEND
+
 PROGRAM = "program.py"
 VISIBLE = "tests/test_visible.py"
 HIDDEN = "tests/test_hidden.py"
@@ -98,7 +100,7 @@ def parsed(where: str, what: str, text: str) -> ast.Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         at = f" (its line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         reason = error.msg if isinstance(error, SyntaxError) else error
-        raise UsageError(f"{where}: field {what!r} is no Python: {reason}{at}") from None
+        raise UsageError(f"{where}: field {what!r} is no Python: {reason}{at}", MEND) from None
 
 
 def check_of(statement: ast.stmt) -> Check | None:

@@ -19,6 +19,8 @@ MOST_LIST = 256 * 1024**2
 """Bytes of a file that is one JSON list."""
 
 NAMES = {str: "text", int: "a number", list: "a list", dict: "an object"}
+MEND = "correct it, or download the file again"
+"""What to do about a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,14 @@ class Row:
         """A field that holds a list of texts. Raises UsageError."""
         value = self._field(name, list, default)
         if not all(isinstance(v, str) for v in value):
-            raise UsageError(f"{self.where}: field {name!r} must be a list of texts")
+            raise UsageError(f"{self.where}: field {name!r} must be a list of texts", MEND)
         return tuple(value)
 
     def number(self, name: str) -> int:
         """A field that holds a whole number. Raises UsageError."""
         value = self._field(name, int, None)
         if isinstance(value, bool):
-            raise UsageError(f"{self.where}: field {name!r} must be a number")
+            raise UsageError(f"{self.where}: field {name!r} must be a number", MEND)
         return int(value)
 
     def _field(self, name: str, kind: type, default: Any) -> Any:
@@ -59,7 +61,8 @@ class Row:
             raise UsageError(f"{self.where}: no field {name!r}", f"its fields are {have}; is this the right file?")
         value = self.values[name]
         if not isinstance(value, kind):
-            raise UsageError(f"{self.where}: field {name!r} must be {NAMES[kind]}, not {type(value).__name__}")
+            told = f"{self.where}: field {name!r} must be {NAMES[kind]}, not {type(value).__name__}"
+            raise UsageError(told, MEND)
         return value
 
 
@@ -71,7 +74,8 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file", "--data FILE names the file of the suite's tasks") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        told = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}: it cannot be read: {told}", "--data FILE names one file that can be read") from error
     if not rows:
         raise UsageError(f"{path}: it holds no row", "is the download complete?")
     return rows
@@ -122,7 +126,7 @@ def _parsed(where: str, data: bytes) -> Any:
         at = where if error.lineno == 1 else f"{where}:{error.lineno}"
         raise UsageError(f"{at}: not JSON: {error.msg} (column {error.colno})", "one object per line") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not JSON that can be read: {error}") from None
+        raise UsageError(f"{where}: not JSON that can be read: {error}", MEND) from None
 
 
 def _row(where: str, value: Any) -> Row:

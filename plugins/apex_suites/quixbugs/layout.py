@@ -65,7 +65,7 @@ def text_of(path: Path) -> str:
 def checks_of_json(path: Path, name: str) -> tuple[tuple[Check, ...], str]:
     """Checks and the head of their file from lines ``[[argument, ...], result]``. Raises UsageError."""
     found: list[Check] = []
-    for number, line in enumerate(text_of(path).splitlines(), 1):
+    for number, line in enumerate(text_of(path).split("\n"), 1):
         if not line.strip():
             continue
         where = f"{path}:{number}"

@@ -79,9 +79,11 @@ class SweBenchSuite:
     def tasks(self, split: str) -> Sequence[Task]:
         """Those that were checked and behave. Raises UsageError, SuiteError when there is none."""
         every, usable = self._of(split), self._usable(split)
-        if usable and (self._repos is None or not self._repos.is_dir()):
+        if usable and not (self._repos and self._repos.is_dir()):
             where = f"there is no folder {self._repos}" if self._repos else "their folder was not named"
-            raise UsageError(f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}")
+            raise UsageError(
+                f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}"
+            )
         command = (
             f"apex suite check {self._name}/{split} --data {self._data} --repos {self._repos or 'DIR'}{self._more}"
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 import apex_framework.cli.program  # noqa: F401  # bound to the real Context before a test puts its own in its place
 from apex_executors.local import LocalExecutor
 from apex_framework.cli import boundary
+from apex_framework.cli.compare import compare
 from apex_framework.cli.context import Context
 from apex_framework.cli.experiment import experiment
 from apex_framework.cli.export import export
@@ -215,6 +218,112 @@ def test_a_plan_that_changed_is_refused_until_the_reason_is_said_and_kept(
     assert (status, "suite.fake" in err) == (2, True)
 
 
+def test_other_code_than_registered_is_a_deviation_and_no_refusal(
+    apex: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert apex(experiment, "plan.toml", "--register")[0] == 0
+    apex.world.stop_after = 17
+    assert apex(experiment, "plan.toml", "--out", "out")[0] == 130
+    assert not Path("out/deviations.jsonl").exists()
+    monkeypatch.setattr("apex_framework.experiment.code.tree_digest", lambda root, left_out: "f" * 64)
+    apex.world.stop_after = 10**9
+    status, out, err = apex(experiment, "plan.toml", "--out", "out", json=True)
+    assert status == 0, err
+    assert len([line for line in err.splitlines() if line.startswith("deviation: other code than registered")]) == 1
+    assert len([line for line in err.splitlines() if "main: gone on with other code" in line]) == 1
+    told = [row["what"] for row in json.loads(out)["deviations"]]
+    assert told[0].startswith("other code than registered: apex_a2a") and told[0].endswith("more")
+    assert told[1].startswith("main: gone on with other code than before") and len(told) == 2
+    assert json.loads(Path("out/ladder@5000/run.json").read_text())["code"]["apex_agents"] == "f" * 64
+    status, out, _ = apex(verify, "out", json=True)
+    assert (status, json.loads(out)["deviations"]) == (0, told)
+    status, out, _ = apex(report, "out/main", "--format", "html")
+    assert "gone on with other code than before" in out and "other code than registered" in out
+    status, _, err = apex(experiment, "plan.toml", "--out", "out", "--no-report")
+    assert "deviation: other code than registered" in err
+    assert len(Path("out/deviations.jsonl").read_text().splitlines()) == 1
+
+
+def test_nobody_sees_successes_of_a_registered_plan_before_its_one_look(apex: Terminal) -> None:
+    assert apex(experiment, "plan.toml", "--register")[0] == 0
+    apex.world.stop_after = 15
+    status, _, err = apex(experiment, "plan.toml", "--out", "out")
+    assert status == 130
+    lines = [line for line in err.splitlines() if "/30 episodes" in line]
+    assert lines and all("successes stay hidden" in line for line in lines)
+    assert not re.search(r"(bandit_v1|static_star|single) \d+/\d+", err)
+    sentence = (
+        "Unregistered look: out/main has 15 of 30 episodes of a plan that is registered for one look, at its end."
+    )
+    for form in ("table", "markdown"):
+        status, out, _ = apex(report, "out/main", "--format", form)
+        assert status == 0
+        assert " ".join(out.split("\n\n")[0].strip("*").split()) == sentence
+    status, out, _ = apex(report, "out/main", "--format", "html")
+    assert 0 < out.index(sentence) < out.index('id="verdict"')
+    status, out, _ = apex(compare, "out/main")
+    assert (status, out.splitlines()[0]) == (0, sentence)
+    pair = ("--arm", "bandit_v1", "--against", "single")
+    status, out, _ = apex(compare, "out/main", *pair, json=True)
+    assert (status, json.loads(out)["unregistered_look"]) == (0, sentence)
+    status, out, _ = apex(compare, "--curve", "out/main")
+    assert (status, out.splitlines()[0]) == (0, sentence)
+    apex.world.stop_after = 10**9
+    assert apex(experiment, "plan.toml", "--out", "out", "--no-report")[0] == 0
+    for command, arguments in ((compare, pair), (report, ())):
+        assert "Unregistered look" not in apex(command, "out/main", *arguments)[1]
+
+
+def test_successes_of_what_is_not_registered_are_shown_as_they_come(apex: Terminal) -> None:
+    begin, end = PLAN.index("[prereg]"), PLAN.index("[arm.blind]")
+    Path("plan.toml").write_text(PLAN[:begin] + PLAN[end:])
+    apex.world.stop_after = 15
+    status, _, err = apex(experiment, "plan.toml", "--out", "out")
+    assert status == 130
+    assert re.search(r"bandit_v1 \d/\d", err) and "hidden" not in err
+    assert "Unregistered look" not in apex(report, "out/main")[1]
+
+
+@pytest.mark.parametrize("arm", ["static_flat", "bandit_v1"])
+def test_an_arm_that_could_never_be_run_leaves_the_rest_judged_and_the_decision_open(apex: Terminal, arm: str) -> None:
+    work = apex.world.work
+
+    def failing(job: EpisodeJob) -> EpisodeResult:
+        result = work(job)
+        lost = {"status": "infrastructure", "success": False} if job.arm["name"] == arm else {}
+        return replace(result, record={**result.record, **lost})
+
+    apex.world.work = failing
+    assert apex(experiment, "plan.toml", "--register")[0] == 0
+    status, out, err = apex(experiment, "plan.toml", "--out", "out", json=True)
+    assert status == 4, err
+    result = json.loads(out)
+    others = ["static_star", "static_chain", "static_flat", "single"]
+    assert result["decision"]["word"] in ("EXTEND", "KILL")
+    assert result["decision"]["missing"] == ([arm] if arm in others else others)
+    judged = [x["against"] for x in result["runs"][0]["lifts"]]
+    assert judged == ([name for name in others if name != arm] if arm in others else [])
+    assert "could not be run" in result["deviations"][0]["what"]
+
+
+def test_a_baseline_that_the_claim_leaves_out_is_named_in_the_decision(apex: Terminal) -> None:
+    Path("plan.toml").write_text(
+        PLAN.replace('"static_chain", "static_flat", "single"]', '"static_flat", "single"]', 1)
+    )
+    assert apex(experiment, "plan.toml", "--register")[0] == 0
+    status, out, err = apex(experiment, "plan.toml", "--out", "out", "--no-report", json=True)
+    assert status == 0, err
+    assert json.loads(out)["decision"]["sentence"].endswith("Nothing is said of static_chain: not registered.")
+
+
+def test_a_run_that_does_not_tell_when_it_was_begun_is_one_line(done: Terminal) -> None:
+    run = json.loads(Path("out/main/run.json").read_text())
+    for created in ("", "2999-01-01T00:00:00"):
+        Path("out/main/run.json").write_text(json.dumps({**run, "created": created}))
+        status, _, err = done(experiment, "plan.toml", "--out", "out")
+        assert (status, "does not tell when the run was begun" in err) == (3, True), err
+
+
 def test_results_older_than_their_plan_are_refused(done: Terminal) -> None:
     run = json.loads(Path("out/main/run.json").read_text())
     run["created"] = "2020-01-01T00:00:00+00:00"
@@ -330,6 +439,33 @@ def test_a_forged_manifest_does_not_hide_a_forged_number(done: Terminal) -> None
     write_manifest(Path("out/main"), SystemFiles())
     status, _, err = done(verify, "out/main")
     assert (status, "is told" in err) == (5, True)
+
+
+def _edit_decision(key: str, value: object) -> None:
+    path = Path("out/experiment.json")
+    data = json.loads(path.read_text())
+    data["decision"][key] = value
+    path.write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda: _edit_decision("word", "GO!"), "the decision's word is 'GO!', its runs say"),
+        (lambda: _edit_decision("sentence", "BETTER"), "the decision's sentence is 'BETTER'"),
+        (lambda: _edit_decision("registered", False), "the decision's registered is False"),
+        (lambda: Path("out/experiment.json").write_text("{"), "experiment.json is damaged"),
+        (lambda: shutil.rmtree("out/main"), "out/main is missing or not finished"),
+        (lambda: Path("out/main/run.json").unlink(), "out/main/run.json is missing"),
+    ],
+)
+def test_a_result_that_its_runs_do_not_bear_out_is_found(
+    done: Terminal, change: Callable[[], object], words: str
+) -> None:
+    change()
+    status, _, err = done(verify, "out")
+    assert status == 5
+    assert words in err
 
 
 def test_every_run_has_its_page_with_the_decision_and_the_manifest_does_not_need_it(done: Terminal) -> None:

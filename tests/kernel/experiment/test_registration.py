@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from apex_framework.errors import ArtifactError, PlanChangedError
+from apex_framework.experiment.code import code_digests
 from apex_framework.experiment.planfile import read_plan_file
 from apex_framework.experiment.registration import lock_path, read_lock, register
 from apex_framework.plugins import load_plugins
@@ -71,14 +72,34 @@ def test_a_changed_hash_of_what_the_plan_rests_on_is_named(path: Path, name: str
     assert lock.changes(read_plan_file(path), {**HASHES, name: "d" * 64})[0].startswith(name)
 
 
-@pytest.mark.parametrize("key", ["registered", "plan", "hashes", "versions", "digest"])
+@pytest.mark.parametrize("key", ["registered", "plan", "hashes", "versions", "code", "format", "digest"])
 def test_an_edited_lock_is_refused(path: Path, key: str) -> None:
     lock = lock_path(path)
     data = json.loads(lock.read_text())
-    data[key] = "2020-01-01T00:00:00+00:00" if key == "registered" else {} if key != "digest" else "0" * 64
+    data[key] = {"registered": "2020-01-01T00:00:00+00:00", "format": 1, "digest": "0" * 64}.get(key, {})
     lock.write_text(json.dumps(data))
     with pytest.raises(ArtifactError, match="was edited"):
         read_lock(path)
+
+
+def test_the_code_is_in_the_lock_and_no_reason_to_refuse_the_plan(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = read_lock(path)
+    assert lock is not None and lock.code == code_digests()
+    monkeypatch.setattr("apex_framework.experiment.code.tree_digest", lambda root, left_out: "f" * 64)
+    assert lock.changes(read_plan_file(path), HASHES) == []
+    again = register(read_plan_file(path), HASHES, load_plugins(environ={"APEX_PLUGINS": ""}))
+    assert again.code == lock.code
+
+
+def test_a_lock_of_before_there_were_digests_of_code_stays_what_it_was() -> None:
+    plan = Path(__file__).parents[3] / "docs" / "evidence" / "plans" / "headline.toml"
+    before = lock_path(plan).read_bytes()
+    lock = read_lock(plan)
+    assert lock is not None
+    assert (lock.format, lock.code) == (1, {})
+    assert lock.digest == "0e0723513a8c35c6a4633a50ebe8c20ba59b32be533ffc950de4db1550ec359a"
+    again = register(read_plan_file(plan), lock.hashes, load_plugins(environ={"APEX_PLUGINS": ""}))
+    assert (again, lock_path(plan).read_bytes()) == (lock, before)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}"])

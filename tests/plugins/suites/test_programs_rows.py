@@ -46,14 +46,15 @@ def test_bad_files_name_file_and_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read_rows(tmp_path / "data")
     assert told in caught.value.cause and str(tmp_path / "data") in caught.value.cause
-    assert "\n" not in caught.value.cause
+    assert "\n" not in caught.value.cause and caught.value.remedy
 
 
 def test_a_missing_file_a_folder_and_a_huge_line_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="no such file"):
         read_rows(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read") as caught:
         read_rows(tmp_path)
+    assert caught.value.remedy == "--data FILE names one file that can be read"
     monkeypatch.setattr(module, "MOST_LINE", 100)
     (tmp_path / "huge").write_text('{"a": 1}\n{"a": "' + "x" * 200 + '"}\n')
     with pytest.raises(UsageError, match=":2: a line of more than 100 bytes"):

@@ -136,6 +136,11 @@ def test_only_checked_tasks_are_worked_on(
     assert suite.digest != before
     again = SweBenchSuite(cache_dir=tmp_path / "checks", **world.options)  # without workspaces: nothing is run
     assert all(again.check(task).cached for task in again.candidates("dev"))
+    for repos in (None, tmp_path / "gone"):
+        without = SweBenchSuite(cache_dir=tmp_path / "checks", **{**world.options, "repos": repos})
+        with pytest.raises(UsageError, match="needs clones of its repositories") as wrong:
+            without.tasks("dev")
+        assert wrong.value.remedy.startswith("--repos DIR; git clone --bare https://github.com/demo/tiny ")
 
 
 def test_a_test_that_fails_on_gold_is_left_out_and_declared(suite: SweBenchSuite, world: World) -> None:

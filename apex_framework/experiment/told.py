@@ -1,0 +1,50 @@
+"""Whether an experiment's result is still what its run folders say: ``experiment.json`` is no part of any manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArtifactError, NotComparableError
+from .judgement import Decision, decide_plan
+from .looks import read_looks
+from .manifest import DONE
+from .planfile import Part, PlanFile
+from .prereg import PreRegistration
+
+_COMPARED = ("word", "sentence", "registered", "excluded", "hypothesis", "rule")
+
+
+def wrong_result(path: Path) -> Iterator[str]:
+    """One sentence per thing that the result in ``path`` says otherwise than the runs beside it."""
+    out = path.parent
+    try:
+        data = json.loads(path.read_bytes())
+        names = [name for row in data["runs"] for name in (row.get("runs") or (row["folder"],))]
+        if gone := [name for name in names if not (out / name / DONE).exists()]:
+            yield from (f"{out / name} is missing or not finished: {path} tells of it" for name in gone)
+            return
+        told, made = data["decision"] or {}, _decided(data, out)
+        for key in _COMPARED:
+            is_now = None if made is None else getattr(made, key)
+            if told.get(key) != is_now:
+                yield f"{path}: the decision's {key} is {told.get(key)!r}, its runs say {is_now!r}"
+    except ArtifactError as error:
+        yield error.cause
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, NotComparableError) as error:
+        yield f"{path} is damaged: {error}"
+
+
+def _decided(data: Mapping[str, Any], out: Path) -> Decision | None:
+    said = data["plan"]
+    prereg = PreRegistration(**_plain(said["prereg"])) if said["prereg"] else None
+    parts = tuple(Part(**_plain(part)) for part in said["parts"])
+    plan = PlanFile(out, said["name"], parts, prereg=prereg)
+    looks = read_looks(out) if prereg and prereg.sequential else []
+    return decide_plan(plan, out, looks, registered=data["lock"] is not None)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
