@@ -11,7 +11,7 @@ from typing import Any
 from apex_framework.analysis import Answer
 from apex_framework.errors import ArtifactError
 
-from .content import Table, recorded
+from .cells import Table, recorded
 from .lines import lines
 from .observed import Observed
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from apex_framework.analysis import Answer, clopper_pearson_upper, percentile
 
+from .arms import UNTIMED
 from .budget import Proof
-from .content import UNTIMED, UNTOLD, Table, percent, recorded, told
+from .cells import UNTOLD, Table, percent, recorded, told
 from .observed import Conduct, Observed
 
 FINISHED = "finished"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from apex_framework.analysis import Answer, Lift, points
 
 from . import svg
-from .content import headline
 from .figure import Figure
+from .paired import headline
 
 WIDTH, LEFT, RIGHT, ROW = 900, 300, 650, 24
 """Pixels: names left of LEFT, numbers right of RIGHT."""

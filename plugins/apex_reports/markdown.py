@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import content
+from .cells import Table
+from .content import content_of
 
 
 class Markdown:
@@ -27,7 +28,7 @@ class Markdown:
 
     def render(self, runs: tuple[Path, ...]) -> str:
         """Verdict first. Raises ArtifactError, NotComparableError."""
-        found = content.content_of(runs, self._best_static)
+        found = content_of(runs, self._best_static)
         word, _, rest = _text(found.verdict).partition(":")
         level, facts = f"*{_text(found.level)}*", _list([found.decision] * bool(found.decision) + [*found.facts])
         parts = [f"**{word}:**{rest}", level, facts]
@@ -49,7 +50,7 @@ class Markdown:
         return "\n\n".join(parts) + "\n"
 
 
-def _pipes(table: content.Table) -> str:
+def _pipes(table: Table) -> str:
     rule = "|".join(["---", *("--:" for _ in table.head[1:])])
     rows = [" | ".join(_text(cell).replace("|", "\\|") for cell in line) for line in (table.head, *table.rows)]
     return "\n".join([f"| {rows[0]} |", f"|{rule}|", *(f"| {row} |" for row in rows[1:])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .content import Table
+from .cells import Table
 from .figure import Figure
 from .plain import markup
 

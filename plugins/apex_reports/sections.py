@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from apex_framework.analysis import points
 
-from . import account, content, costs, switching
+from . import account, arms, costs, paired, switching
+from .cells import Table, number, recorded
 from .findings import Episode, Findings
 from .parts import drawing, listed, paragraph, pre, table
 from .plain import markup
@@ -20,12 +21,12 @@ def all_of(found: Findings) -> list[Section]:
     """All sections; one without a body is left out by the page."""
     return [
         ("in-short", "In short", _in_short(found)),
-        ("arms", "Arms", table(content.arms(found.answer), titled=False) + table(content.families(found.answer))),
+        ("arms", "Arms", table(arms.arms(found.answer), titled=False) + table(arms.families(found.answer))),
         (
             "lifts",
             "Paired lifts",
             drawing(found.forest, inside=False)
-            + table(content.lifts(found.answer, page=True), titled=False)
+            + table(paired.lifts(found.answer, page=True), titled=False)
             + _further(found),
         ),
         ("budgets", "Success@budget", drawing(found.curve, titled=False)),
@@ -97,17 +98,17 @@ def _sentence(words: str, arm: str) -> str:
 def _in_short(found: Findings) -> str:
     return (
         listed(found.content.facts)
-        + table(content.rests(found.answer))
+        + table(paired.rests(found.answer))
         + "<h3>What this does not show</h3>"
         + listed(found.content.limits)
     )
 
 
 def _further(found: Findings) -> str:
-    rest = content.further_lifts(found.answer)
+    rest = paired.further_lifts(found.answer)
     if not rest.rows:
         return ""
-    words = f"{len(rest.rows)} paired lifts of further arms: {', '.join(content.further(found.answer))}"
+    words = f"{len(rest.rows)} paired lifts of further arms: {', '.join(paired.further(found.answer))}"
     return f"<details><summary>{markup(words, 2_000)}</summary>{table(rest, titled=False)}</details>"
 
 
@@ -116,12 +117,12 @@ def _flips(found: Findings) -> str:
         return ""
     figure, named = found.flips
     head = ("against", "won", "lost")
-    return drawing(figure, inside=False) + table(content.Table("Which tasks", head, named), words=True)
+    return drawing(figure, inside=False) + table(Table("Which tasks", head, named), words=True)
 
 
 def _switching(found: Findings) -> str:
     tables = switching.tables(found.answer, found.observed)
-    if not tables and content.recorded(found.answer):
+    if not tables and recorded(found.answer):
         return ""
     if not tables:
         return paragraph("No arm of these runs wished to switch.")
@@ -133,8 +134,8 @@ def _episode(episode: Episode, opened: bool) -> str:
     switches = f"{row.switches} switches" + (f", {row.aborted} aborted" if row.aborted else "")
     outcome = "solved" if row.success else "not solved"
     told = (
-        f"{row.arm} on {row.task_id}, seed {row.seed}: {outcome}, {switches}, {content.number(row.steps, '{}')} steps, "
-        f"{content.number(row.tokens, '{:,}')} tokens"
+        f"{row.arm} on {row.task_id}, seed {row.seed}: {outcome}, {switches}, {number(row.steps, '{}')} steps, "
+        f"{number(row.tokens, '{:,}')} tokens"
     )
     legend = (
         "Columns follow the order of events. Thick bars: a message in an agent's hands; thin ones: passed on by a relay. Arrows: "
@@ -142,8 +143,8 @@ def _episode(episode: Episode, opened: bool) -> str:
         "Diamonds: decisions, filled where another topology was wished for; a ring marks the score of what was chosen."
     )
     sheets = [
-        content.Table("Switches", *_sheet(_timed(switch_sheet(episode.shown)))),
-        content.Table("Decisions", *_sheet(decision_sheet(episode.shown))),
+        Table("Switches", *_sheet(_timed(switch_sheet(episode.shown)))),
+        Table("Decisions", *_sheet(decision_sheet(episode.shown))),
     ]
     return (
         f'<details class="episode" name="episode"{" open" if opened else ""}><summary>{markup(told)}</summary>'

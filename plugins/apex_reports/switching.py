@@ -8,7 +8,7 @@ from typing import Any
 from apex_framework.analysis import Answer, percentile
 
 from . import svg
-from .content import Table
+from .cells import Table
 from .figure import Figure
 from .observed import Conduct, Observed
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import wrap
 
-from . import content
+from . import cells
+from .content import content_of
 
 WIDTH = 110
 """Columns that running text is wrapped to; tables are as wide as they are."""
@@ -29,7 +30,7 @@ class Table:
 
     def render(self, runs: tuple[Path, ...]) -> str:
         """Verdict first. Raises ArtifactError, NotComparableError."""
-        found = content.content_of(runs, self._best_static)
+        found = content_of(runs, self._best_static)
         parts = [] if found.same else ["\n".join(_wrapped(found.verdict))]
         parts.append("\n".join(_wrapped(found.level)))
         facts = [found.decision, *found.facts]
@@ -51,7 +52,7 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
     return wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _aligned(table: content.Table) -> list[str]:
+def _aligned(table: cells.Table) -> list[str]:
     lines = [table.head, *table.rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.head))]
     out = []
