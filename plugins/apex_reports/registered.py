@@ -79,18 +79,6 @@ def _decided(data: Mapping[str, Any], statics: Sequence[str]) -> Registered:
     means = meaning(word, str(said.get("arm", "")), bounds, rivals)
     sentence = means or written.removeprefix(f"{word}: ")
     rest = remainder(word, written) if means else ""
-    when = (
-        f"registered {data['registered']}, before the first episode"
-        if decision["registered"]
-        else "not registered: exploratory"
-    )
-    written = str(decision["sentence"])
-    bounds = [Bound(x["against"], x["estimate"], **_ends(x["interval"])) for x in decision.get("lifts") or ()]
-    best = next(
-        (str(part["best_static"]) for part in data["plan"].get("parts", ()) if part["name"] == said["part"]), ""
-    )
-    rivals = [b for b in bounds if b.against == best] or [b for b in bounds if b.against in statics]
-    means = meaning(word, str(said.get("arm", "")), bounds, rivals)
     facts = (
         f"Hypothesis of experiment {data['plan']['name']}, about its part {said['part']}: {said['hypothesis']}.",
         f"Rule ({when}): {decision.get('rule') or 'a look when all episodes are there'}.",
