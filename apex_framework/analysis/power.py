@@ -135,17 +135,22 @@ def sequential_power(
 def _critical_wins(tasks: int, alpha: float) -> NDArray[np.int64]:
     """For m = 0..tasks discordant pairs: fewest wins at which the mid-p is at most alpha; m + 1 when never."""
     import numpy as np
-    from scipy.stats import binom
 
-    critical = np.arange(1, tasks + 2)
-    for m in range(1, tasks + 1):
-        wins = np.arange((m + 1) // 2, m + 1)
-        mid_p = 2 * binom.sf(wins, m, 0.5) + binom.pmf(wins, m, 0.5)
-        found = np.nonzero(mid_p <= alpha)[0]
-        if len(found):
-            critical[m] = wins[found[0]]
+    critical = np.array([1, *(_fewest_wins(m, alpha) for m in range(1, tasks + 1))])
     critical.setflags(write=False)  # it is handed out again
     return critical
+
+
+@lru_cache(maxsize=2**16)
+def _fewest_wins(m: int, alpha: float) -> int:
+    """Of m discordant pairs; a search over numbers of tasks asks for the same again and again."""
+    import numpy as np
+    from scipy.stats import binom
+
+    wins = np.arange((m + 1) // 2, m + 1)
+    mid_p = 2 * binom.sf(wins, m, 0.5) + binom.pmf(wins, m, 0.5)
+    found = np.nonzero(mid_p <= alpha)[0]
+    return int(wins[found[0]]) if len(found) else m + 1
 
 
 def _power(critical: NDArray[np.int64], lift: float, discordance: float) -> float:

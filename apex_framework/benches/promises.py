@@ -1,6 +1,6 @@
-"""What the runtime or the model service promises, and whether it is kept here: one row per promise.
+"""What the runtime, the model service or experiments promise, and whether it is kept here: one row per promise.
 
-``--of runtime`` (the default) or ``--of service``: the other benches in short form.
+``--of runtime`` (the default), ``--of service`` or ``--of experiments``: the other benches in short form.
 
 Every row gives the specification's figure, ours, what was measured on this machine in this run, and whether ours was
 met: yes, no, or why it was not measured. Each bench runs once, with the options in ``SHORT``; the rows it printed are
@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import benches
 from ..errors import UsageError
+from .experiment_numbers import EXPERIMENTS
 from .numbers import PROMISES, Found, Promise, Row
 from .service_numbers import SERVICE
 
@@ -45,10 +46,11 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
     """Rows of bench ``promises``; ``args.say`` hears of progress, ``args.out`` is where the rows of the benches go."""
     say = getattr(args, "say", None) or (lambda _: None)
     out, seed, seeds = (getattr(args, name, None) for name in ("out", "seed", "seeds"))
-    service = getattr(args, "of", None) == "service"
-    if seeds is not None and not service:
+    of = getattr(args, "of", None)
+    if seeds is not None and of != "service":
         raise UsageError("--seeds are those of bench overspend", "apex bench promises --of service --seeds N")
-    promises, short = (SERVICE, SERVICE_SHORT) if service else (PROMISES, SHORT)
+    tables = {"service": (SERVICE, SERVICE_SHORT), "experiments": (EXPERIMENTS, {})}
+    promises, short = tables.get(of or "", (PROMISES, SHORT))
     order = list(dict.fromkeys(promise.bench for promise in promises))
     interrupted = False
     for number, name in enumerate(order, 1):

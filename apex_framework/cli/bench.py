@@ -58,7 +58,7 @@ def name_of(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 @click.option("--pooling", help="With a pool of connections, without, or both: on, off, on,off.")
 @click.option("--backend", metavar="NAME[:MODEL]", help="Backend to measure, for all or per role: coder=x,*=repair.")
 @click.option("--concurrent", type=MANY, help="Callers at once of bench tokens (5).")
-@click.option("--of", type=click.Choice(("runtime", "service")), help="Whose promises (runtime).")
+@click.option("--of", type=click.Choice(("runtime", "service", "experiments")), help="Whose promises (runtime).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Also write the rows as JSONL, in DIR.")
 @click.option("--pin", is_flag=True, help="Stay on one processor; the rows say whether that was allowed.")
 @click.pass_obj
@@ -67,7 +67,7 @@ def bench(context: Context, /, name: str | None, out: Path | None, pin: bool, **
 
     With --json there is one line per contender and metric: bench, case, contender, metric, value, unit. An option that
     a bench does not read is refused. `apex bench promises` prints what the runtime promises, and whether it is kept;
-    with --of service, what the model service and the budget promise.
+    with --of service, what the model service and the budget promise, with --of experiments what experiments do.
     """
     chosen = {option: value for option, value in given.items() if value is not None}
     if name is None:

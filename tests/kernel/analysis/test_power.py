@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from apex_framework.analysis import detectable_lift, mcnemar_mid_p, paired_power, plan_power, tasks_needed
+from apex_framework.analysis.power import _critical_wins
 
 TABLE = {
     (0.10, 100): (0.89, 0.62, 0.43, 0.35),
@@ -38,6 +39,15 @@ def test_power_equals_simulation() -> None:
 
 def test_without_a_lift_power_is_the_error_rate() -> None:
     assert 0.03 < paired_power(300, 0.0, 0.2) <= 0.055
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.01])
+def test_fewest_wins_are_those_of_the_test_itself_whatever_was_asked_before(alpha: float) -> None:
+    for tasks in (30, 12, 45):
+        said = _critical_wins(tasks, alpha)
+        for m in range(tasks + 1):
+            rejected = [w for w in range((m + 1) // 2, m + 1) if mcnemar_mid_p(w, m - w) <= alpha]
+            assert said[m] == (rejected[0] if rejected else m + 1)
 
 
 def test_nothing_is_detectable_with_too_few_tasks() -> None:
