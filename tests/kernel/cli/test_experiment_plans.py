@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from math import comb
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
+from fake_world import FakeSuite, Terminal
 
-import apex_framework.cli.program  # noqa: F401  # bound to the real Context before a test puts its own in its place
-from apex_executors.local import LocalExecutor
-from apex_framework.cli import boundary
 from apex_framework.cli.compare import compare
-from apex_framework.cli.context import Context
 from apex_framework.cli.experiment import experiment
 from apex_framework.cli.export import export
 from apex_framework.cli.report import report
 from apex_framework.cli.verify import verify
-from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
-from apex_framework.plugins import load_plugins
+from apex_framework.interfaces import EpisodeJob, EpisodeResult
 
 PLAN = """
 suite = "fake/test"
@@ -58,89 +51,12 @@ arms = ["bandit_v1", "blind"]
 """
 
 
-class FakeSuite:
-    """Twelve tasks in three clusters; nothing is ever graded here."""
-
-    name = "fake"
-    digest = "d1"
-
-    def __init__(self, limit: int | None = None, **_options: object) -> None:
-        self._limit = limit
-
-    def tasks(self, split: str) -> list[Task]:
-        kinds = ("clear", "odd")
-        return [
-            Task(f"c{i % 3}-{i}", "fake", split, "broken", cluster=f"c{i % 3}", meta={}, family=kinds[i % 2])
-            for i in range(12)
-        ]
-
-    def workspaces(self) -> WorkspaceProvider:
-        raise AssertionError("no workspace is needed")
-
-    def grade(self, task: Task, workspace: Workspace) -> Verdict:
-        raise AssertionError("nothing is graded")
-
-
-class FakeWorld(ApexSpec):
-    """A suite, and an executor whose episodes are the stand-ins of fake_episodes."""
-
-    def __init__(self, work: Callable[[EpisodeJob], EpisodeResult]) -> None:
-        self.work = work
-        self.finished = 0
-        self.stop_after = 10**9
-
-    @hookimpl
-    def apex_suites(self, add: Any) -> None:
-        suite: type[TaskSuite] = FakeSuite
-        add("fake", suite)
-
-    @hookimpl
-    def apex_executors(self, add: Any) -> None:
-        world = self
-
-        class Executor(LocalExecutor):
-            def run(self, jobs: Iterable[EpisodeJob], work: object, *, workers: int) -> Iterator[EpisodeResult]:
-                for job in jobs:
-                    if world.finished >= world.stop_after:
-                        raise KeyboardInterrupt
-                    yield world.work(job)
-
-        add("local", Executor)
-
-    @hookimpl
-    def apex_on_episode_finished(self, event: Any) -> None:
-        self.finished += 1
-
-
-class Terminal:
-    """Runs a command as the program does, and keeps what it wrote."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, world: FakeWorld) -> None:
-        self._capsys = capsys
-        self.world = world
-        monkeypatch.setattr("apex_framework.cli.context.Context", self._context)
-
-    def _context(self) -> Context:
-        context = Context(json=self.json)
-        context._plugins = load_plugins(block=("executors",), plugins={"world": self.world})
-        return context
-
-    def __call__(self, command: click.Command, *arguments: str, json: bool = False) -> tuple[int, str, str]:
-        self.json = json
-        status = boundary.run(arguments, command)
-        out, err = self._capsys.readouterr()
-        return status, out, err
-
-
 @pytest.fixture
-def apex(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiment"))
-    import fake_episodes
-
+def apex(apex: Terminal) -> Terminal:
+    """A terminal in a folder with the plan."""
+    apex.world.inline = True
     Path("plan.toml").write_text(PLAN)
-    return Terminal(capsys, monkeypatch, FakeWorld(fake_episodes.work))
+    return apex
 
 
 @pytest.fixture
@@ -161,7 +77,7 @@ def test_a_registered_plan_ends_in_a_decision_and_goes_on_where_it_stopped(apex:
     status, _, _ = apex(experiment, "plan.toml", "--out", "out")
     assert status == 130
     assert not Path("out/experiment.json").exists()
-    apex.world.stop_after = 10**9
+    apex.world.stop_after = None
     status, out, err = apex(experiment, "plan.toml", "--out", "out", json=True)
     assert status == 0, err
     assert apex.world.finished == 5 * 6 + 2 * (2 * 2)
@@ -226,7 +142,7 @@ def test_other_code_than_registered_is_a_deviation_and_no_refusal(
     assert apex(experiment, "plan.toml", "--out", "out")[0] == 130
     assert not Path("out/deviations.jsonl").exists()
     monkeypatch.setattr("apex_framework.experiment.code.tree_digest", lambda root, left_out: "f" * 64)
-    apex.world.stop_after = 10**9
+    apex.world.stop_after = None
     status, out, err = apex(experiment, "plan.toml", "--out", "out", json=True)
     assert status == 0, err
     assert len([line for line in err.splitlines() if line.startswith("deviation: other code than registered")]) == 1
@@ -268,7 +184,7 @@ def test_nobody_sees_successes_of_a_registered_plan_before_its_one_look(apex: Te
     assert (status, json.loads(out)["unregistered_look"]) == (0, sentence)
     status, out, _ = apex(compare, "--curve", "out/main")
     assert (status, out.splitlines()[0]) == (0, sentence)
-    apex.world.stop_after = 10**9
+    apex.world.stop_after = None
     assert apex(experiment, "plan.toml", "--out", "out", "--no-report")[0] == 0
     for command, arguments in ((compare, pair), (report, ())):
         assert "Unregistered look" not in apex(command, "out/main", *arguments)[1]

@@ -3,101 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
+from fake_world import FakeSuite, Terminal
 
-from apex_executors.local import LocalExecutor
-from apex_framework.cli import boundary
-from apex_framework.cli.context import Context
 from apex_framework.cli.experiment import experiment
 from apex_framework.cli.resume import resume
 from apex_framework.cli.run import run
 from apex_framework.cli.train import train
 from apex_framework.experiment.manifest import verify_manifest
-from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
-from apex_framework.plugins import load_plugins
 from apex_framework.scripts.run_eval_success_at_budget import evaluate
-
-
-class FakeSuite:
-    """Twelve tasks in three clusters; nothing is ever graded here."""
-
-    name = "fake"
-    digest = "d1"
-
-    def __init__(self, limit: int | None = None, **_options: object) -> None:
-        self._limit = limit
-
-    def tasks(self, split: str) -> list[Task]:
-        return [Task(f"c{i % 3}-{i}", "fake", split, "broken", cluster=f"c{i % 3}") for i in range(12)]
-
-    def workspaces(self) -> WorkspaceProvider:
-        raise AssertionError("no workspace is needed")
-
-    def grade(self, task: Task, workspace: Workspace) -> Verdict:
-        raise AssertionError("nothing is graded")
-
-
-class FakeWorld(ApexSpec):
-    """A suite, and an executor whose episodes are the stand-ins of fake_episodes."""
-
-    def __init__(self, work: Callable[[EpisodeJob], EpisodeResult]) -> None:
-        self.work = work
-        self.finished = 0
-
-    @hookimpl
-    def apex_suites(self, add: Any) -> None:
-        add("fake", FakeSuite)
-
-    @hookimpl
-    def apex_executors(self, add: Any) -> None:
-        world = self
-
-        class Executor(LocalExecutor):
-            def run(self, jobs: Iterable[EpisodeJob], work: object, *, workers: int) -> Iterator[EpisodeResult]:
-                return super().run(jobs, world.work, workers=workers)
-
-        add("local", Executor)
-
-    @hookimpl
-    def apex_on_episode_finished(self, event: Any) -> None:
-        self.finished += 1
-
-
-class Terminal:
-    """Runs a command as the program does, and keeps what it wrote."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, world: FakeWorld) -> None:
-        self._capsys = capsys
-        self.world = world
-        monkeypatch.setattr("apex_framework.cli.context.Context", self._context)
-
-    def _context(self) -> Context:
-        context = Context(json=self.json)
-        context._plugins = load_plugins(block=("executors",), plugins={"world": self.world})
-        return context
-
-    def __call__(self, command: click.Command, *arguments: str, json: bool = False) -> tuple[int, str, str]:
-        self.json = json
-        status = boundary.run(arguments, command)
-        out, err = self._capsys.readouterr()
-        return status, out, err
-
-
-@pytest.fixture
-def apex(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiment"))
-    import fake_episodes
-
-    return Terminal(capsys, monkeypatch, FakeWorld(fake_episodes.work))
-
 
 FAKE = ("--suite", "fake/dev", "--backend", "scripted", "--episodes", "4")
 
@@ -308,7 +224,3 @@ def test_the_evaluation_script_has_the_specified_flags(apex: Terminal) -> None:
 def _episodes(path: str) -> list[dict[str, object]]:
     lines = Path(path, "episodes.jsonl").read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if not k.endswith("_ms")} for line in lines]
-
-
-def test_the_fake_suite_is_a_suite() -> None:
-    assert isinstance(FakeSuite(), TaskSuite)

@@ -7,67 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_world import Terminal
 
-from apex_executors.local import LocalExecutor
-from apex_framework.cli import boundary
-from apex_framework.cli.context import Context
 from apex_framework.cli.train import train
-from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import Task
-from apex_framework.plugins import load_plugins
-
-
-class FakeSuite:
-    """Four tasks per split; nothing is ever worked on or graded here."""
-
-    name, digest = "fake", "d1"
-
-    def __init__(self, **_options: object) -> None: ...
-
-    def tasks(self, split: str) -> list[Task]:
-        return [Task(f"{split}-{i}", "fake", split, "broken", cluster=f"c{i}") for i in range(4)]
-
-    def workspaces(self) -> None: ...
-
-    def grade(self, task: Task, workspace: object) -> None: ...
-
-
-class FakeWorld(ApexSpec):
-    """A suite, and an executor whose episodes are the stand-ins of fake_episodes."""
-
-    @hookimpl
-    def apex_suites(self, add: Any) -> None:
-        add("fake", FakeSuite)
-
-    @hookimpl
-    def apex_executors(self, add: Any) -> None:
-        import fake_episodes
-
-        class Executor(LocalExecutor):
-            def run(self, jobs: Any, work: Any, *, workers: int) -> Any:
-                return super().run(jobs, fake_episodes.taught, workers=1)
-
-        add("local", Executor)
 
 
 @pytest.fixture
-def trained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def trained(apex: Terminal) -> Any:
     """Runs ``apex train`` with these arguments: status, the policy's story, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiment"))
+    import fake_episodes
 
-    def make() -> Context:
-        context = Context()
-        context._plugins = load_plugins(block=("executors",), plugins={"world": FakeWorld()})
-        return context
-
-    monkeypatch.setattr("apex_framework.cli.context.Context", make)
+    apex.world.work, apex.world.inline = fake_episodes.taught, True
 
     def run(*arguments: str) -> tuple[int, dict[str, Any], str]:
-        status = boundary.run(["--backend", "scripted", "--round", "8", "--out", "p.npz", *arguments], train)
+        status, _, err = apex(train, "--backend", "scripted", "--round", "8", "--out", "p.npz", *arguments)
         story = Path("p.json")
-        return status, json.loads(story.read_text())["about"] if story.exists() else {}, capsys.readouterr().err
+        return status, json.loads(story.read_text())["about"] if story.exists() else {}, err
 
     return run
 

@@ -7,67 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_world import Terminal
 
-from apex_executors.local import LocalExecutor
-from apex_framework.cli import boundary
-from apex_framework.cli.context import Context
 from apex_framework.cli.run import run
-from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import Task
-from apex_framework.plugins import load_plugins
-
-
-class FakeSuite:
-    """Four tasks per split; nothing is ever worked on or graded here."""
-
-    name, digest = "fake", "d1"
-
-    def __init__(self, **_options: object) -> None: ...
-
-    def tasks(self, split: str) -> list[Task]:
-        return [Task(f"{split}-{i}", "fake", split, "broken", cluster=f"c{i}") for i in range(4)]
-
-    def workspaces(self) -> None: ...
-
-    def grade(self, task: Task, workspace: object) -> None: ...
-
-
-class FakeWorld(ApexSpec):
-    """A suite, and an executor whose episodes are the stand-ins of fake_episodes."""
-
-    @hookimpl
-    def apex_suites(self, add: Any) -> None:
-        add("fake", FakeSuite)
-
-    @hookimpl
-    def apex_executors(self, add: Any) -> None:
-        import fake_episodes
-
-        class Executor(LocalExecutor):
-            def run(self, jobs: Any, work: Any, *, workers: int) -> Any:
-                return super().run(jobs, fake_episodes.work, workers=1)
-
-        add("local", Executor)
 
 
 @pytest.fixture
-def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def ran(apex: Terminal) -> Any:
     """Runs ``apex run`` with these arguments: status, policies in run.json, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiment"))
-
-    def make() -> Context:
-        context = Context()
-        context._plugins = load_plugins(block=("executors",), plugins={"world": FakeWorld()})
-        return context
-
-    monkeypatch.setattr("apex_framework.cli.context.Context", make)
+    apex.world.inline = True
 
     def go(*arguments: str) -> tuple[int, dict[str, str], str, str]:
         options = ("--suite", "fake/dev", "--backend", "scripted", "--episodes", "4", "--out", "r")
-        status = boundary.run([*options, *arguments], run)
-        out, err = capsys.readouterr()
+        status, out, err = apex(run, *options, *arguments)
         return status, json.loads(Path("r/run.json").read_text())["plan"]["policies"], out, err
 
     return go
