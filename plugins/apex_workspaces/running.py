@@ -25,7 +25,9 @@ from .recipe import Recipe
 _HERE: Final = str(Path(__file__).resolve().parent)
 _STUB: Final = "import sys,types;m=types.ModuleType({0!r});m.__path__=[sys.argv.pop(1)];sys.modules[{0!r}]=m;"
 _SUPERVISE: Final = _STUB.format("apex_workspaces") + "from apex_workspaces.supervisor import main;main()"
-_TEST: Final = _STUB.format("_apex_inside") + "from _apex_inside.main import main;main()"
+# The program starts in the repository, which Python would search before its own modules.
+_ELSEWHERE: Final = "import sys;sys.path[:]=[p for p in sys.path if p];"
+_TEST: Final = _ELSEWHERE + _STUB.format("_apex_inside") + "from _apex_inside.main import main;main()"
 _MARK: Final = "APEX_TEST_RUN"
 
 
@@ -39,7 +41,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Folders of a run: ``work`` holds the files, ``tmp`` is empty."""
+    """Folders of a run: ``work`` holds the files, ``tmp`` is empty. Nothing else lies in the folder that holds both."""
 
     work: Path
     tmp: Path
@@ -66,7 +68,8 @@ def ask(
         cpu_s=max(wall_s, recipe.cpu_s) + 5,
         processes=recipe.processes,
         writable=(place.tmp,),
-        readable=(*interpreter.folders, Path(_HERE) / "inside"),
+        # Programs that look for settings from their files upward list the folders that two paths share.
+        readable=(*interpreter.folders, Path(_HERE) / "inside", place.work.parent),
     )
     request = {
         "argv": sandbox.wrap(_command(recipe, interpreter), limits),

@@ -129,7 +129,7 @@ class Grader:
         self._official = self._official or Official()
         ended = {"passed": run.passed, "timed_out": report.status == "timeout"}
         log = self._official.judge(instance, environment.parser, report.output, **ended)
-        told = told or ("" if log.readable else "the log shows no results")
+        told = told or log.unread
         if environment.runner != "pytest":
             return Grade(log.failed, log.broken, detail=told)
         channel = self._official.judge_channel(instance, environment.parser, _outcomes(report), **ended)
@@ -196,7 +196,15 @@ def _outcomes(report: TestReport, *, skips: bool = False) -> list[tuple[str, str
 def _by_channel(instance: Instance, outcomes: Sequence[tuple[str, str]]) -> Judged:
     """Without the official parsers: names are whole, or end at their first space as in the data."""
     statuses = {form: word for name, word in outcomes for form in (name.split()[0], name)}
-    failed = tuple(name for name in instance.FAIL_TO_PASS if statuses.get(name) not in _PASSED)
+    failed = tuple(name for name in instance.FAIL_TO_PASS if _word(name, statuses) not in _PASSED)
     # To be skipped is no regression, and no solution.
-    broken = tuple(name for name in instance.PASS_TO_PASS if statuses.get(name) not in (*_PASSED, "SKIPPED"))
+    broken = tuple(name for name in instance.PASS_TO_PASS if _word(name, statuses) not in (*_PASSED, "SKIPPED"))
     return Judged(failed, broken)
+
+
+def _word(name: str, statuses: Mapping[str, str]) -> str:
+    """Of a test; of one whose name the data cut off amid its parameters, where all that begin so are of one mind."""
+    if name not in statuses and name.count("[") > name.count("]"):
+        words = [word for known, word in statuses.items() if known.startswith(name)]
+        return words[0] if len({word in _PASSED for word in words}) == 1 else ""
+    return statuses.get(name, "")

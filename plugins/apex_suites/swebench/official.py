@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import json
+import os
+import resource
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +17,8 @@ from apex_framework.errors import MissingExtraError
 from .rows import Instance
 
 OLDEST: Final = 5
+MOST_CPU_S: Final = 120
+"""For reading a log: patterns of the official parsers come to no end on lines that code under test may print."""
 
 
 @functools.cache
@@ -33,8 +38,8 @@ class Judged:
 
     failed: tuple[str, ...]
     broken: tuple[str, ...]
-    readable: bool = True
-    """Whether the log says what was run and how it ended."""
+    unread: str = ""
+    """Why the log does not say what was run and how it ended, if so."""
 
     @property
     def wrong(self) -> frozenset[str]:
@@ -68,8 +73,8 @@ class Official:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".log") as file:
             file.write(text)
             file.flush()
-            statuses, found = self._grading.get_logs_eval(self._test(instance, parser), file.name)
-        return self._judged(instance, statuses, bool(found))
+            statuses, unread = self._read(instance, parser, file.name)
+        return self._judged(instance, statuses, unread)
 
     def judge_channel(
         self, instance: Instance, parser: str, outcomes: Sequence[tuple[str, str]], *, passed: bool, timed_out: bool
@@ -78,9 +83,28 @@ class Official:
         lines = "".join(f"{word} {name}\n" for name, word in outcomes)
         return self.judge(instance, parser, lines, passed=passed, timed_out=timed_out)
 
-    def _judged(self, instance: Instance, statuses: Mapping[str, str], found: bool) -> Judged:
-        if not found:  # where only failures are looked for, no word of any would be a success
-            return Judged(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, False)
+    def _read(self, instance: Instance, parser: str, log: str) -> tuple[Mapping[str, str], str]:
+        """Words by name, or why there are none. A pattern at work cannot be stopped, so it is at work in a child."""
+        with tempfile.TemporaryFile() as told:
+            child = os.fork()
+            if child == 0:
+                try:
+                    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
+                    statuses, found = self._grading.get_logs_eval(self._test(instance, parser), log)
+                    told.write(json.dumps([statuses, "" if found else "the log shows no results"]).encode())
+                    told.flush()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            if os.waitpid(child, 0)[1] != 0:
+                return {}, f"the official parser came to no end on the log, or to none within {MOST_CPU_S} CPU seconds"
+            told.seek(0)
+            statuses, unread = json.load(told)
+            return statuses, unread
+
+    def _judged(self, instance: Instance, statuses: Mapping[str, str], unread: str) -> Judged:
+        if unread:  # where only failures are looked for, no word of any would be a success
+            return Judged(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, unread)
         gold = {"FAIL_TO_PASS": instance.FAIL_TO_PASS, "PASS_TO_PASS": instance.PASS_TO_PASS}
         report = self._grading.get_eval_tests_report(dict(statuses), gold, eval_type=self._eval_type(instance))
         failed, broken = (tuple(report[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"))

@@ -80,5 +80,7 @@ def main() -> None:
     # Only from here on can a file of the repository be found: none of the above is one.
     # An empty entry would stand for whatever folder a test changes to.
     sys.path[:] = [*modules, *(place for place in sys.path if place)]
+    # As where the repository is installed: Pythons that its tests start find it, too.
+    os.environ["PYTHONPATH"] = os.pathsep.join([*modules, *filter(None, [os.environ.get("PYTHONPATH")])])
     sys.argv = ["tests"]
     job.end(run(job))

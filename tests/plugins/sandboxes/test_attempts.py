@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from apex_framework.interfaces import Confinement, Level
+from apex_framework.interfaces import Confinement, Level, Task
 from apex_framework.testing import check_sandbox
 from apex_framework.testing.probes import WHOLE_TREE, how_many, run_probes
 from apex_sandboxes.bubblewrap import BwrapSandbox
 from apex_sandboxes.landlocked import LandlockSandbox
+from apex_workspaces.checkout import CheckoutWorkspaces
 from apex_workspaces.plain import PlainSandbox
 
 
@@ -138,3 +140,36 @@ def test_a_process_may_go_on_in_a_tree_of_its_own(strong: LandlockSandbox) -> No
     if not strong._namespaces:
         pytest.skip("namespaces are not allowed here")
     assert out(Older(), entered=True) == set()
+
+
+LOOKS_UP = """
+import os, unittest
+
+class T(unittest.TestCase):
+    def test_beside(self):
+        self.assertEqual(sorted(os.listdir(os.pardir)), ["tmp", "work"])
+
+    def test_above(self):
+        with self.assertRaises(OSError):
+            os.listdir(os.path.join(os.pardir, os.pardir))
+
+    def test_put_beside(self):
+        with self.assertRaises(OSError):
+            open(os.path.join(os.pardir, "left"), "w")
+"""
+
+
+@pytest.fixture
+def checkouts(strong: LandlockSandbox) -> Iterator[CheckoutWorkspaces]:
+    made = CheckoutWorkspaces(sandbox=strong)
+    yield made
+    made.close()
+
+
+def test_of_what_lies_above_the_work_only_the_runs_own_folder_is_shown(checkouts: CheckoutWorkspaces) -> None:
+    task = Task("t", "s", "dev", "i", "c", files={"a.py": LOOKS_UP}, run={"runner": "unittest", "tests": ["a.py"]})
+    others = [checkouts.create(task) for _ in range(2)]
+    outcomes = others[0].run_tests().outcomes
+    assert {o.id.rpartition(".")[2]: (o.status, o.detail) for o in outcomes} == dict.fromkeys(
+        ("test_beside", "test_above", "test_put_beside"), ("passed", "")
+    )

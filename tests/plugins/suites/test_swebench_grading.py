@@ -20,7 +20,7 @@ from apex_framework.cli.boundary import run
 from apex_framework.interfaces import ComparesVerdicts, Comparison, TestOutcome, TestReport
 from apex_suites.swebench.checks import key_of
 from apex_suites.swebench.environments import Table
-from apex_suites.swebench.grading import Grader, Run
+from apex_suites.swebench.grading import Grade, Grader, Run, _by_channel, _outcomes
 from apex_suites.swebench.official import Judged, Official
 from apex_suites.swebench.patches import apply
 from apex_suites.swebench.rows import Instance, read_instances
@@ -255,6 +255,41 @@ def test_a_log_whose_end_was_cut_off_says_so(monkeypatch: pytest.MonkeyPatch) ->
         DJANGO_1, environment, by_command("x" * 10, passed=True)
     )
     assert grade.failed and "the rest was not read" in grade.detail
+
+
+def test_a_line_on_which_a_pattern_comes_to_no_end_does_not_hold_the_grader_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apex_suites.swebench.official.MOST_CPU_S", 1)
+    sympy, runs = recorded()["sympy"]
+    environment = Table().find(sympy)
+    assert environment is not None and runs["gold"].report is not None
+    endless = runs["gold"].report.output + " " * 2000 + ".py:" * 2000
+    grader = Grader(lambda: pytest.fail("nothing is to be run"))
+    grade = grader.judge(sympy, environment, by_command(endless, passed=True))
+    assert grade.failed == ("test_a",) and "within 1 CPU seconds" in grade.detail
+    assert grader.judge(sympy, environment, runs["gold"]) == Grade()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "fails"),
+    [
+        ({"test_a[log(photon)]": "passed"}, False),
+        ({"test_a[log(photon)]": "passed", "test_a[log(photons)]": "failed"}, True),
+        ({"test_a[log(photon)]": "failed", "test_a[log(photons)]": "error"}, True),
+        ({"test_a[log(other)]": "passed"}, True),
+        ({"test_a[log(photon)]": "passed", "test_a[log(photon and more)]": "failed"}, True),
+        ({}, True),
+    ],
+)
+def test_names_that_the_data_cut_off_are_found_as_the_official_harness_finds_them(
+    statuses: dict[str, str], fails: bool
+) -> None:
+    one = instance("pallets/flask", "2.3", (f"{T}test_a[log(photon", f"{T}test_b"))
+    told = {**statuses, "test_b": "passed"}
+    outcomes = _outcomes(TestReport(tuple(TestOutcome(f"{T}{name}", status) for name, status in told.items())))
+    theirs = Official().judge_channel(one, "parse_log_pytest", outcomes, passed=False, timed_out=False)
+    ours = _by_channel(one, outcomes)
+    assert bool(ours.failed) == fails
+    assert (ours.wrong == theirs.wrong) or theirs.unread
 
 
 def test_every_repository_of_the_table_is_read_by_its_official_parser() -> None:

@@ -90,7 +90,7 @@ def test_markers_of_the_harness_in_the_output_are_none(tmp_path: Path) -> None:
 
     def judged(text: str, *, passed: bool = True, timed_out: bool = False) -> bool:
         found = official.judge(instance, "parse_log_pytest", text, passed=passed, timed_out=timed_out)
-        return found.readable and not found.failed and not found.broken
+        return not found.unread and not found.failed and not found.broken
 
     assert judged(log)
     assert not judged(log, passed=False)

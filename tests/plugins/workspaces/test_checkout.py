@@ -262,3 +262,30 @@ def test_what_the_repository_asks_of_pytest_is_left_out(provider: CheckoutWorksp
     (workspace.root / "pytest.ini").write_text("[pytest]\naddopts = --collect-only --junitxml=report.xml\n")
     assert [o.status for o in workspace.run_tests().outcomes] == ["passed"]
     assert not (workspace.root / "report.xml").exists()
+
+
+@pytest.mark.parametrize("name", ["json.py", "random.py", "pytest.py"])
+def test_a_file_named_like_a_module_is_not_taken_for_it(
+    provider: CheckoutWorkspaces, repository: Path, name: str
+) -> None:
+    workspace = provider.create(of(repository))
+    (workspace.root / name).write_text("raise SystemExit('planted')\n")
+    assert [o.status for o in workspace.run_tests(["test_m.py::test_x"]).outcomes] == ["passed"]
+
+
+STARTS = """
+import os, subprocess, sys, tempfile, unittest
+
+class T(unittest.TestCase):
+    def test_far_away(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-c", "import inner, given"], cwd=folder, check=True)
+"""
+
+
+def test_pythons_that_tests_start_find_the_repository(provider: CheckoutWorkspaces, tmp_path: Path) -> None:
+    (tmp_path / "given.py").write_text("")
+    files = {"src/inner.py": "", "test_a.py": STARTS}
+    run = {"runner": "unittest", "tests": ["test_a.py"], "path": ["src"], "env": {"PYTHONPATH": str(tmp_path)}}
+    workspace = provider.create(Task("t", "s", "dev", "i", "c", files=files, run=run))
+    assert [(o.status, o.detail) for o in workspace.run_tests().outcomes] == [("passed", "")]
