@@ -125,7 +125,7 @@ def _curve(held: Mapping[int, list[EpisodeRow]], arm: str, seed: int) -> Success
     for number, (budget, summary) in enumerate(summaries.items()):
         success = float(centre[number])
         if half is None:
-            band = Interval(0.0, 1.0, 0.95, method)
+            band = Interval(0.0, 1.0, 0.95, method, bounded=False)
         elif half[number] > 0:
             low, high = max(0.0, success - half[number]), min(1.0, success + half[number])
             band = Interval(low, high, 0.95, method)

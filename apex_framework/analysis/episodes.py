@@ -107,6 +107,8 @@ class RunData:
     """Task -> cluster, in the plan's order."""
     early_look: str = ""
     """Where a registered plan says to look once, at the end, and this is before it: a sentence that says so."""
+    caveats: tuple[str, ...] = ()
+    """What the suite says that results on its tasks do not show."""
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -171,6 +173,7 @@ def read_run(path: Path) -> RunData:
             policies=plan.get("policies", {}),
             tasks={str(task[0]): str(task[1]) for task in plan["tasks"]},
             early_look=_early_look(path, plan.get("settings", {}), len(rows), planned),
+            caveats=tuple(map(str, data.get("caveats", ()))),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ArtifactError(f"{path} is no run folder: {error}", "name a folder that apex run made") from error
@@ -212,6 +215,7 @@ def merge_runs(runs: Sequence[RunData]) -> RunData:
         {name: policy for run in runs for name, policy in run.policies.items()},
         {task: cluster for run in runs for task, cluster in run.tasks.items()},
         next((run.early_look for run in runs if run.early_look), ""),
+        tuple(dict.fromkeys(caveat for run in runs for caveat in run.caveats)),
     )
 
 

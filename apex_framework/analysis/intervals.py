@@ -15,6 +15,8 @@ class Interval:
     high: float
     confidence: float
     method: str
+    bounded: bool = True
+    """False when the data bear no bound at this confidence: then the ends are those of the scale."""
 
 
 def clopper_pearson_upper(violations: int, trials: int, confidence: float = 0.95) -> float:

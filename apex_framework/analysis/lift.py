@@ -143,7 +143,8 @@ def _interval(
     groups = len(set(clusters))
     if all_alike(differences):
         if groups < len(tasks) and not bears_bound(groups, confidence):
-            return Interval(-1.0, 1.0, confidence, f"{groups} clusters whose tasks all agree: too few for a bound")
+            method = f"{groups} clusters whose tasks all agree: too few for a bound"
+            return Interval(-1.0, 1.0, confidence, method, bounded=False)
         return newcombe_paired([t.ours for t in tasks], [t.theirs for t in tasks], confidence)
     drawn = mean_interval(differences, clusters, seed=seed, confidence=confidence)
     differing = len({cluster for cluster, d in zip(clusters, differences, strict=True) if d})
@@ -153,7 +154,7 @@ def _interval(
     flipped = sign_flip_interval(differences, clusters, seed=seed, confidence=confidence)
     low, high = min(drawn.low, flipped.low), max(drawn.high, flipped.high)
     method = f"{drawn.method} or sign flips, the wider: arms differ in {differing} clusters"
-    return Interval(low, high, confidence, method)
+    return Interval(low, high, confidence, method, bounded=drawn.bounded and flipped.bounded)
 
 
 def _names(rows: Iterable[EpisodeRow]) -> str:

@@ -51,8 +51,7 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
         raise ValueError("a margin must be in (0, 1) and alpha in (0, 0.5)")
     lift = estimate_lift(pairing, seed=seed, confidence=1 - 2 * alpha)
     interval = lift.interval
-    bounded = "too few" not in interval.method
-    needed = _needed(interval, lift.tasks, margin, alpha) if lift.discordance and bounded else None
+    needed = _needed(interval, lift.tasks, margin, alpha) if lift.discordance and interval.bounded else None
     if interval.low > -margin:
         word = Certainty.NON_INFERIOR
     elif interval.high < -margin:
@@ -62,7 +61,7 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
     else:
         word = Certainty.INCONCLUSIVE
     least = f" about {needed:,} tasks of this spread would do" if needed and word is Certainty.NOT_CERTIFIABLE else ""
-    least = least if bounded else f" {lift.clusters} clusters are too few for any bound"
+    least = least if interval.bounded else f" {lift.clusters} clusters are too few for any bound"
     sentence = (
         f"{word}: {lift.arm} against {lift.against}, margin {100 * margin:g} pp: lower bound {points(interval.low)} "
         f"(one-sided {100 * (1 - alpha):g} %) over {lift.tasks} tasks;{least}"

@@ -203,7 +203,7 @@ def _ratio(
 
 
 def _bounded(interval: Interval | None) -> Interval | None:
-    return None if interval is None or "too few" in interval.method else interval
+    return interval if interval is not None and interval.bounded else None
 
 
 def _overlap(

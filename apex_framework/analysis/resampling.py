@@ -162,5 +162,5 @@ def _flipped(sums: NDArray[np.float64], sizes: NDArray[np.float64], *, seed: int
     allowed = int((1 - confidence) / 2 * (len(means) + 1)) - 1
     method = f"sign flips of {len(sums)} clusters"
     if allowed < 0:
-        return Interval(-1.0, 1.0, confidence, f"{method}: too few for a bound")
+        return Interval(-1.0, 1.0, confidence, f"{method}: too few for a bound", bounded=False)
     return Interval(float(means[allowed]), float(means[-1 - allowed]), confidence, method)

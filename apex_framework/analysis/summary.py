@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .episodes import EpisodeRow
 from .intervals import Interval, clopper_pearson_upper, wilson
@@ -141,11 +141,11 @@ def _success_by_task(rows: Iterable[EpisodeRow]) -> dict[str, tuple[float, str]]
 def _success_interval(by_task: Mapping[str, tuple[float, str]], seed: int) -> Interval:
     values = [value for value, _ in by_task.values()]
     if not values:
-        return Interval(0.0, 1.0, 0.95, "no episodes")
+        return Interval(0.0, 1.0, 0.95, "no episodes", bounded=False)
     if len(set(values)) == 1:
         return wilson(sum(values), len(values))
     interval = mean_interval(values, [cluster for _, cluster in by_task.values()], seed=seed)
-    return Interval(max(0.0, interval.low), min(1.0, interval.high), interval.confidence, interval.method)
+    return replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
 
 
 def _mean(values: Sequence[float]) -> float:

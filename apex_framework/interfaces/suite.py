@@ -123,6 +123,16 @@ class ChecksTasks(Protocol):
         ...
 
 
+@runtime_checkable
+class HasCaveats(Protocol):
+    """Optional ability of a suite: it says what results on its tasks do not show. Reports say it, too."""
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """One sentence each; none where there is nothing to say."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Our verdict on a patch and another grader's on the same log; ``tests`` are those that came out differently."""

@@ -23,6 +23,7 @@ def check_suite(make: Make, *, split: str = "dev", sample: int = 2) -> None:
         {
             "name_is_stable": lambda: check_name_is_stable(make),
             "digest_repeats": lambda: check_digest_repeats(make),
+            "caveats_are_sentences": lambda: check_caveats_are_sentences(make),
             "tasks_repeat": lambda: check_tasks_repeat(make, split),
             "ids_are_unique": lambda: check_ids_are_unique(make, split),
             "tasks_say_where_they_belong": lambda: check_tasks_say_where_they_belong(make, split),
@@ -48,6 +49,13 @@ def check_digest_repeats(make: Make) -> None:
     """Two suites have one digest, and it is not empty."""
     one, two = make().digest, make().digest
     assert one and one == two, f"digests are {one!r} and {two!r}"
+
+
+def check_caveats_are_sentences(make: Make) -> None:
+    """What a suite says that results on its tasks do not show is a tuple of lines."""
+    caveats = getattr(make(), "caveats", ())
+    assert isinstance(caveats, tuple), f"caveats are {type(caveats).__name__}, not a tuple"
+    assert all(isinstance(one, str) and one.strip() and "\n" not in one for one in caveats), f"no sentences: {caveats}"
 
 
 def check_tasks_repeat(make: Make, split: str) -> None:

@@ -156,6 +156,7 @@ def _limits(answer: Answer) -> list[str]:
         )
     elif answer.run.suite == "mini":
         limits.append("Contaminated: language models know the standard library that these tasks are made from.")
+    limits += answer.run.caveats
     if answer.exploratory:
         limits.append("An exploratory split suggests; only the held-out one confirms.")
     if any(v.best_static_from == "same data" for v in answer.verdicts):

@@ -10,7 +10,7 @@ from apex_framework.ports import derive_seed
 
 from ..programs.program import Check, Program, checks_of, defined, parsed, safe_id, used
 from ..programs.rows import Row, read_rows, unique
-from ..programs.suite import ProgramSuite
+from ..programs.suite import INJECTED, ProgramSuite
 
 _MARK = "METADATA"
 
@@ -23,6 +23,7 @@ class HumanEvalSuite(ProgramSuite):
 
     name = "humaneval"
     wanted = "HumanEval.jsonl (or .jsonl.gz, of openai/human-eval)"
+    caveats = (INJECTED, "HumanEval's solutions have been public since 2021: a language model may know them by heart.")
 
     def read(self) -> Sequence[Program]:
         rows = read_rows(self.data)
@@ -43,6 +44,7 @@ class HumanEvalFixSuite(ProgramSuite):
     name = "humanevalfix"
     wanted = "humanevalpack.jsonl (bigcode/humanevalpack, Python)"
     splits = ("test",)
+    caveats = ("HumanEvalPack and its solutions have been public since 2023: a language model may know them by heart.",)
 
     def read(self) -> Sequence[Program]:
         rows = read_rows(self.data)

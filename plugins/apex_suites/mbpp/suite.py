@@ -9,7 +9,7 @@ from apex_framework.errors import UsageError
 
 from ..programs.program import Check, Program, checks_of, defined, parsed, used
 from ..programs.rows import Row, read_rows, unique
-from ..programs.suite import ProgramSuite
+from ..programs.suite import INJECTED, ProgramSuite
 
 
 class MbppSuite(ProgramSuite):
@@ -17,6 +17,7 @@ class MbppSuite(ProgramSuite):
 
     name = "mbpp"
     wanted = "sanitized-mbpp.json (or mbpp.jsonl, of google-research)"
+    caveats = (INJECTED, "MBPP's solutions have been public since 2021: a language model may know them by heart.")
 
     def read(self) -> Sequence[Program]:
         rows = read_rows(self.data)

@@ -21,6 +21,10 @@ from .making import Draft, LeftOut
 from .program import HIDDEN, PROGRAM, VISIBLE, Program
 
 SPLITS = ("train", "dev", "test")
+INJECTED = (
+    "A program injected the faults, one into each task: people make others, and repairing is not writing, so the numbers "
+    "are not those of the benchmark of the same name."
+)
 Progress = Callable[[int, int], None]
 """Told how many programs were looked at, and of how many."""
 
@@ -38,6 +42,7 @@ class ProgramSuite(ABC):
     wanted: str
     """What ``data`` must be, in words."""
     splits: tuple[str, ...] = SPLITS
+    caveats: tuple[str, ...] = ()
 
     def __init__(
         self,

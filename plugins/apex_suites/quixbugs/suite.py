@@ -18,6 +18,7 @@ class QuixBugsSuite(ProgramSuite):
     name = "quixbugs"
     wanted = "QuixBugs (a checkout of jkoppel/QuixBugs)"
     splits = ("test",)
+    caveats = ("QuixBugs and its right programs have been public since 2017: a language model may know them by heart.",)
 
     def read(self) -> Sequence[Program]:
         wrong, right = self.data / "python_programs", self.data / "correct_python_programs"

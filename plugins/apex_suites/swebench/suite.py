@@ -59,6 +59,14 @@ class SweBenchSuite:
         return self._name
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """Of tasks from public repositories that are checked on the spot."""
+        return (
+            "Only tasks that behave on this machine are here: which ones those are depends on its Pythons and packages.",
+            "The fixes of these issues are public: a language model may know them by heart.",
+        )
+
+    @property
     def digest(self) -> str:
         """Of every row and its environment, the evaluator, and, for the tasks in use, what their checks left out."""
         parts: list[Any] = [self._name]

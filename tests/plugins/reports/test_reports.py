@@ -177,6 +177,18 @@ def test_an_untrained_controller_is_named_among_what_a_report_does_not_show(
     assert "bandit_v1 was untrained" in limits
 
 
+@pytest.mark.parametrize("make", [Table, Markdown])
+def test_what_a_suite_says_of_itself_is_among_what_a_report_does_not_show_once(
+    make: type[Table] | type[Markdown], tmp_path: Path
+) -> None:
+    runs = tuple(make_run(tmp_path / name) for name in ("one", "two"))
+    for run in runs:
+        data = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**data, "caveats": ["Its tasks are\x1b[2J riddles."]}))
+    limits = make().render(runs).partition("What this does not show")[2].partition("Do it again")[0]
+    assert limits.count("riddles.") == 1 and "\x1b" not in limits
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [
