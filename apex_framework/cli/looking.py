@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError
 from .context import Context
 from .parts import Machine, plan_of, run_folder
 
@@ -51,7 +50,4 @@ def plan_looks(
     """All tasks in the order of looks. Raises ConfigError for looks beyond the tasks, and what ``plan_of`` raises."""
     last = plan.runs(part)[-1]
     everything = replace(last, look={**last.look, "from": 0})
-    try:
-        return plan_of(context, plan, part, everything, lock, machine)
-    except ConfigError as error:
-        raise ConfigError(f"{plan.path}: part {part.name!r}: {error.cause}", error.remedy) from None
+    return plan_of(context, plan, part, everything, lock, machine)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, UsageError
+from ..experiment.plan import PLACES
 from .context import Context
 from .options import base_arm, plugin_settings
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 Machine = Mapping[str, Any]
 """What a plan leaves to whoever runs it: workers, executor, allow_weaker_sandbox, data, repos."""
-_PLACES = ("data", "repos")
-"""Options of suites; the suite's digest vouches for what lies there."""
 
 
 def settings_of(plan: PlanFile, part: Part, budget: int, machine: Machine) -> Settings:
@@ -29,20 +28,21 @@ def settings_of(plan: PlanFile, part: Part, budget: int, machine: Machine) -> Se
     from ..config import load_settings
 
     own = {"suite": part.suite, "split": part.split, "episodes": part.limit, "seed": part.seed, "budget": budget}
-    flags = {name: value for name, value in machine.items() if name not in _PLACES}
+    flags = {name: value for name, value in machine.items() if name not in PLACES}
     try:
         # No folder's apex.toml and no variable: what is not in the plan is not registered. A file has no apex.toml in it.
         settings = load_settings({**plan.settings, **own, **flags}, directory=plan.path, environ={}).settings
     except ConfigError as error:
-        cause = error.cause[2:] if error.cause.startswith("--") else error.cause
+        # "--budget-safety: budget_safety: …" names the option, too, which a plan has not
+        cause = error.cause.partition(": ")[2] if error.cause.startswith("--") else error.cause
         raise ConfigError(f"{plan.path}: settings: {cause}", error.remedy) from None
-    places = {name: str(Path(machine[name]).absolute()) for name in _PLACES if name in machine}
+    places = {name: str(Path(machine[name]).absolute()) for name in PLACES if name in machine}
     return settings.model_copy(update={"suite_options": {**settings.suite_options, **places}}) if places else settings
 
 
 @contextlib.contextmanager
-def naming_places(plan: PlanFile, settings: Settings, machine: Machine) -> Iterator[None]:
-    """What a suite says of a file of its user's is said with the option, or the key of the plan, that names the file."""
+def naming_places(plan: PlanFile, settings: Settings, machine: Machine, part: Part | None = None) -> Iterator[None]:
+    """What is wrong is said with the plan, and the part, that says it; of a file of its user's, with what names the file."""
     try:
         yield
     except UsageError as error:
@@ -51,15 +51,25 @@ def naming_places(plan: PlanFile, settings: Settings, machine: Machine) -> Itera
                 if value and error.cause.startswith(str(Path(value))):
                     told_by = f"--{name}" if name in machine else f"{plan.path}: settings.suite_options.{name}"
                     raise UsageError(f"{told_by}: {error.cause}", error.remedy) from None
+        if not error.cause.startswith(f"{plan.path}: "):
+            error.cause = f"{plan.path}: {f'part {part.name!r}: ' if part else ''}{error.cause}"
         raise
 
 
 def arms_of(plan: PlanFile, part: Part, settings: Settings) -> list[Arm]:
     """The arms of a part. Raises UnknownNameError, ConfigError."""
+    from ..analysis import ArmRole, arm_role
     from ..experiment.arms import arm_named
 
     base = base_arm(settings)
-    return [plan.arms[name].arm(base) if name in plan.arms else arm_named(name, base) for name in part.arms]
+    arms = [plan.arms[name].arm(base) if name in plan.arms else arm_named(name, base) for name in part.arms]
+    statics = [arm.name for arm in arms if arm_role(arm.name, arm.to_json()) is ArmRole.STATIC]
+    if part.best_static and part.best_static not in statics:
+        raise ConfigError(
+            f"{plan.path}: part {part.name!r}: best_static {part.best_static!r} is no static topology",
+            f"one of: {', '.join(statics)}" if statics else "leave it out: no arm of the part is one",
+        )
+    return arms
 
 
 def check_arm(context: Context, arm: Arm) -> None:
@@ -85,7 +95,7 @@ def plan_of(
     if run.look:
         shared["look"] = dict(run.look)
     context.plugins.catalog.entry("executor", settings.executor)  # an unknown one, before tasks are made
-    with naming_places(plan, settings, machine):
+    with naming_places(plan, settings, machine, part):
         asked = make_plan(
             context.plugins,
             arms_of(plan, part, settings),
@@ -97,6 +107,8 @@ def plan_of(
             real_time=settings.real_time,
             settings=shared,
         )
+    if len(asked.tasks) < part.limit and not (part.families or run.look):
+        context.say(f"note: part {part.name} asks for {part.limit:,} tasks, and there are {len(asked.tasks):,}")
     return asked, settings
 
 

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArtifactError, PlanChangedError, RunFolderError, UsageError
+from ..errors import PlanChangedError, UsageError
 from ..ports import SystemFiles
 from .context import Context
 from .deviating import deviations_of, note_deviations, read_deviations, refuse_stale, writing
+from .owning import BEGUN, RESULT, begin, other_plan
 from .parts import Machine, arms_of, check_arm, naming_places, plan_of, run_folder, settings_of
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from ..experiment.plan import Plan
     from ..experiment.planfile import PlanFile
     from ..experiment.registration import Lock
-
-RESULT = "experiment.json"
-"""File of an experiment's folder beside its run folders."""
 
 
 def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
@@ -96,7 +94,7 @@ def _chances(plan: PlanFile) -> dict[str, float]:
 
 def register_plan(context: Context, path: Path, machine: Machine) -> int:
     """Write the plan's lock."""
-    from ..experiment.planning import check_families
+    from ..experiment.planning import check_exclusions, check_families
     from ..experiment.registration import lock_path, register
 
     plan = _read(context, path)
@@ -107,8 +105,10 @@ def register_plan(context: Context, path: Path, machine: Machine) -> int:
     hashes = _hashes(context, plan, machine)
     for part in plan.parts:
         settings = settings_of(plan, part, part.budgets[0], machine)
-        with naming_places(plan, settings, machine):
+        with naming_places(plan, settings, machine, part):
             check_families(context.plugins.catalog, part, settings.suite_options)
+            if part is plan.primary:
+                check_exclusions(context.plugins.catalog, part, plan.prereg, settings.suite_options)
     lock = register(plan, hashes, context.plugins)
     value = {
         "lock": str(lock_path(path)),
@@ -136,7 +136,7 @@ def run_plan(
     lock, changed = _lock(context, plan, machine)
     out = out or RUNS / f"{plan.name}-{plan.digest[:6]}"
     changed += changed_runs(out) if lock else []
-    if (other := _other_plan(plan, out)) and not changed:
+    if (other := other_plan(plan, out)) and not changed:
         changed.append(other)
     if changed and not (deviate or "").strip():
         since = f"was registered on {lock.registered}; since then" if lock else "is another plan now"
@@ -156,7 +156,10 @@ def run_plan(
     status = 0
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
+        if not (out / BEGUN).exists():
+            begin(plan, out)
         note_deviations(out, changed, deviate, lock, context)
+        begin(plan, out)  # a changed plan has it once that is on file
     for part in plan.parts:
         if plan.looked_at(part):
             ended = run_looks(context, plan, part, out, *planned[part.name])
@@ -173,31 +176,8 @@ def run_plan(
     return status
 
 
-def _other_plan(plan: PlanFile, out: Path) -> str:
-    """How the plan that the result in this folder is of differs from this one; empty where it does not, or there is none.
-
-    Raises PlanChangedError for another experiment's, ArtifactError for what is no result, RunFolderError.
-    """
-    path = out / RESULT
-    if (out / "run.json").exists():
-        raise RunFolderError(f"{out} is a run folder", "choose another --out for the experiment")
-    try:
-        data = json.loads(path.read_bytes())
-        name, digest = data["plan"]["name"], str(data["digest"])
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}", "choose another --out") from error
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ArtifactError(
-            f"{path} is damaged, or no result of an experiment", "choose another --out, or take the file away"
-        ) from None
-    if name != plan.name:
-        raise PlanChangedError(f"{out} holds experiment {name!r}, not {plan.name!r}", "choose another --out")
-    return "" if digest == plan.digest else f"{path} is of a plan with digest {digest[:12]}, not {plan.digest[:12]}"
-
-
 def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, page: bool) -> None:
+    from ..experiment.code import code_digests
     from ..experiment.judgement import decide_plan, judge_looked_at, judge_rung, to_json
     from ..experiment.looks import read_looks
 
@@ -222,6 +202,7 @@ def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, pag
     ]
     told = [*deviations, *({"what": failure} for failure in failures)]
     value = {
+        "code": code_digests(),
         "plan": plan.to_json(),
         "digest": plan.digest,
         "registered": lock.registered if lock else None,
@@ -289,10 +270,10 @@ def _hashes(context: Context, plan: PlanFile, machine: Machine) -> dict[str, str
 
     settings = {part.name: settings_of(plan, part, part.budgets[0], machine) for part in plan.parts}
     arms = {arm.name: arm for part in plan.parts for arm in arms_of(plan, part, settings[part.name])}
-    for arm in arms.values():
-        check_arm(context, arm)
     first = settings[plan.parts[0].name]
     with naming_places(plan, first, machine):
+        for arm in arms.values():
+            check_arm(context, arm)
         return hashes_of(plan, arms.values(), context.plugins.catalog, suite_options=first.suite_options)
 
 

@@ -17,6 +17,8 @@ from .context import Context
 @click.option(
     "--retry-failed", is_flag=True, help="Also run again what failed for infrastructure, in a finished RUN too."
 )
+@click.option("--data", type=click.Path(path_type=Path), help="Where the file of the suite's tasks lies now.")
+@click.option("--repos", type=click.Path(path_type=Path), help="Where the folder of its repositories lies now.")
 @click.option("--run-budget", type=int, metavar="TOKENS", help="Raise the ceiling of the whole run.")
 @click.option("--day-budget", type=int, metavar="TOKENS", help="Raise the ceiling of a day for the rest of this run.")
 @click.pass_obj
@@ -28,6 +30,8 @@ def resume(
     executor: str,
     page: bool,
     retry_failed: bool,
+    data: Path | None,
+    repos: Path | None,
     run_budget: int | None,
     day_budget: int | None,
 ) -> int:
@@ -44,5 +48,6 @@ def resume(
         retry_failed=retry_failed,
         run_budget=run_budget,
         day_budget=day_budget,
+        places={n: str(place.absolute()) for n, place in (("data", data), ("repos", repos)) if place is not None},
     )
     return carry_out(context, folder, workers, executor, page=page)

@@ -29,7 +29,7 @@ def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
     from ..experiment.looks import LOOKS
     from ..experiment.manifest import DONE
     from ..experiment.told import wrong_result
-    from .planned import RESULT
+    from .owning import RESULT
 
     checked = [(folder, folder / DONE, list(_wrong(folder))) for run in runs for folder in _runs(run)]
     checked += [(run / LOOKS, run / LOOKS, list(_wrong_looks(run))) for run in runs if (run / LOOKS).exists()]

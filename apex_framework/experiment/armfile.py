@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ..episode.arm import Arm
 from ..errors import ConfigError
-from .arms import arm_named
+from .arms import MANAGER, SINGLE, STATIC, arm_named
 
 Wrong = Callable[..., ConfigError]
 """Makes an error of a key, a cause and a remedy: ``wrong("limit", "limit: …", "…")``."""
@@ -48,6 +49,13 @@ def read_arm(name: str, table: object, wrong: Wrong) -> ArmSpec:
     like = table.get("like", name)
     if not isinstance(like, str) or not like:
         raise wrong("like", f"arm {name!r}: like names another arm, not {like!r}", near=name)
+    if like != name and (name in (SINGLE, MANAGER) or name.startswith(STATIC)):
+        raise wrong(
+            "like",
+            f"arm {name!r} is a baseline's name, and would be another arm",
+            "give it a name of its own",
+            near=name,
+        )
     for key, value in table.items():
         if key == "like":
             continue
@@ -81,14 +89,16 @@ def _value(name: str, key: str, full: str, value: Any, wrong: Wrong) -> Any:
     default = _DEFAULTS[full]
     kind, said = "", isinstance(value, bool)
     if full in _INTEGERS or (isinstance(default, int) and not isinstance(default, bool)):
-        kind = "" if isinstance(value, int) and not said and value >= 0 else "a whole number"
+        least = 1 if full == "team_size" else 0
+        kind = "" if isinstance(value, int) and not said and value >= least else "a whole number" + " above 0" * least
     elif isinstance(default, bool):
         kind = "" if said else "true or false"
     elif isinstance(default, float):
-        kind = "" if isinstance(value, int | float) and not said and value > 0 else "a number above 0"
+        kind = "" if isinstance(value, int | float) and not said and 0 < value < math.inf else "a finite number above 0"
         value = float(value) if not kind else value
     elif isinstance(default, tuple):
-        kind = "" if isinstance(value, list) and all(isinstance(v, str) for v in value) else "a list of names"
+        names = isinstance(value, list) and all(isinstance(v, str) for v in value)
+        kind = "" if names and (value or full != "topologies") else "a list of names"
         value = tuple(value) if not kind else value
     elif isinstance(default, Mapping):
         if full == "backends" and isinstance(value, str):

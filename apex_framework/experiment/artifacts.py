@@ -85,6 +85,8 @@ class RunFolder:
         folder.new, folder._made = True, made
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = {"format": FORMAT, "run_id": plan.run_id, "digest": plan.digest, "created": now, "command": command}
+        if plan.caveats:
+            run["caveats"] = list(plan.caveats)
         if models:
             run["models"] = dict(models)
         if sandbox:

@@ -16,6 +16,9 @@ from ..ports import derive_seed, rng
 UNTRAINED = "untrained"
 """Stands in ``Plan.policies`` for a controller that can learn and has not."""
 
+PLACES = ("data", "repos")
+"""Options of suites that say where files lie; the suite's digest vouches for what is in them, wherever that is."""
+
 Key = tuple[str, str, int]
 """Names an episode within a run: arm, task, seed."""
 
@@ -62,6 +65,10 @@ class Plan:
     """Arm -> digest of the trained policy that it uses, or ``untrained``."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Distribution -> version of everything that takes part."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where the files of ``PLACES`` lie now, if elsewhere than when the run was begun. No part of ``to_json`` either."""
+    caveats: tuple[str, ...] = ()
+    """What the suite says that results on its tasks do not show. Decides nothing, so it is no part of ``to_json``."""
 
     def __post_init__(self) -> None:
         if not (self.tasks and self.arms and self.seeds):
@@ -112,6 +119,7 @@ class Plan:
             "real_time": self.real_time,
             "policies": dict(self.policies),
             **self.settings,
+            **({"suite_options": {**self.settings.get("suite_options", {}), **self.places}} if self.places else {}),
         }
         for index, (arm, task_id, seed) in enumerate(self.keys()):
             yield EpisodeJob(index, arms[arm], task_id, seed, run)
@@ -147,14 +155,31 @@ class Plan:
             raise ArtifactError(f"not a plan of this version: {error}", "start a new run") from error
 
     def require_same(self, other: Plan) -> None:
-        """Raises PlanChangedError that names what differs between this (written) plan and another (asked for)."""
-        mine, theirs = self.to_json(), other.to_json()
+        """Raises PlanChangedError that names what differs between this (written) plan and another (asked for).
+
+        Files that lie elsewhere are no difference: other ones have another ``suite_digest``.
+        """
+        mine, theirs = _anywhere(self.to_json()), _anywhere(other.to_json())
         changed = [f"{key}: {_short(mine[key])} -> {_short(theirs[key])}" for key in mine if mine[key] != theirs[key]]
         if changed:
             raise PlanChangedError(
                 "the run was planned otherwise: " + "; ".join(changed),
                 "start a new run with another --out, or go back to the old settings",
             )
+
+
+def places_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Option of the suite -> where its files lie, of those that are said."""
+    options = settings.get("suite_options") or {}
+    return {name: str(options[name]) for name in PLACES if options.get(name)}
+
+
+def _anywhere(plan: dict[str, Any]) -> dict[str, Any]:
+    """The plan without the places of files, but with whether they were said at all."""
+    if not places_of(plan["settings"]):
+        return plan
+    options = {**plan["settings"]["suite_options"], **dict.fromkeys(places_of(plan["settings"]), "…")}
+    return {**plan, "settings": {**plan["settings"], "suite_options": options}}
 
 
 def looks_once(settings: Mapping[str, Any]) -> bool:

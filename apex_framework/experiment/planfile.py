@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..budget.settings import SMALLEST_BUDGET
 from ..errors import ConfigError
 from .armfile import ArmSpec, read_arm
 from .plan import digest_of
@@ -22,6 +25,10 @@ MOST = 100_000
 _TASKS = ("suite", "limit", "seeds", "seed", "budgets", "families", "best_static")
 """What a part may say, and the file for all of them."""
 _FILE = ("name", *_TASKS, "settings", "arm", "part", "prereg")
+_OF_THE_FOLDER = ("experiment.json", "begun.json", "deviations.jsonl", "looks.jsonl")
+"""Files that lie beside the run folders, which are named after parts."""
+_LONGEST = 100
+"""Characters of a name, which becomes a folder's."""
 _SAID_BY_FLAGS = ("workers", "out", "allow_weaker_sandbox", "mcp_servers", "budgets", "controller_file")
 _SAID_BY_PARTS = ("suite", "split", "episodes", "budget", "seed", "controllers", "baselines")
 
@@ -124,7 +131,7 @@ class PlanFile:
 def read_plan_file(path: Path) -> PlanFile:
     """Read and check a plan. Raises ConfigError that names file, line, and what was meant."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin UTF-8 with a mark
         data = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(
@@ -143,18 +150,27 @@ class _Reader:
 
     def __init__(self, path: Path, text: str) -> None:
         self._path, self._lines = path, text.splitlines()
+        self._row: Mapping[str, Any] = {}
+        self._begin = 0
+        """The part that is being read, and the line on which it begins."""
 
     def read(self, data: Mapping[str, Any]) -> PlanFile:
         self._known(data, _FILE, "the plan")
+        for table in ("settings", "arm"):
+            self._plain_values(data.get(table, {}), table)
         if not data.get("part"):
             raise ConfigError(f"{self._path}: there is no [[part]]", "a part says which arms meet which tasks")
         arms = {name: read_arm(name, table, self._wrong) for name, table in self._table(data, "arm").items()}
         rows = data["part"]
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise self._wrong("part", "parts are tables: [[part]]")
-        parts = tuple(
-            self._part({**{k: data[k] for k in _TASKS if k in data}, **row}, index) for index, row in enumerate(rows)
-        )
+        shared = {k: data[k] for k in _TASKS if k in data}
+        heads = [i for i, line in enumerate(self._lines) if re.match(r"\s*\[\[\s*part\s*\]\]", line)]
+        parts = []
+        for index, row in enumerate(rows):
+            self._row, self._begin = row, heads[index] if len(heads) == len(rows) else 0
+            parts.append(self._part({**shared, **row}, index))
+        self._row, self._begin = {}, 0
         names = [part.name for part in parts]
         if twice := [name for name in names if names.count(name) > 1]:
             raise self._wrong("name", f"two parts are called {twice[0]!r}", near=twice[0])
@@ -172,10 +188,11 @@ class _Reader:
         name = data.get("name", self._path.stem)
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
             raise self._wrong("name", f"name: letters, digits, '_', '-' and '.' are needed, not {name!r}")
+        self._not_too_long(name)
         prereg = None
         if "prereg" in data:
             prereg = read_registration(self._table(data, "prereg"), [part.name for part in parts], self._wrong)
-        plan = PlanFile(self._path, name, parts, arms, settings, prereg)
+        plan = PlanFile(self._path, name, tuple(parts), arms, settings, prereg)
         if prereg is not None and plan.primary is not None:
             part = plan.primary
             check_registration(prereg, part.arms, part.budgets, self._wrong)
@@ -187,6 +204,9 @@ class _Reader:
         name = row.get("name", f"part{index + 1}")
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name) or name.strip(".") == "":
             raise self._wrong("name", f"name: letters, digits, '_', '-' and '.' are needed, not {name!r}")
+        self._not_too_long(name)
+        if name.lower() in _OF_THE_FOLDER:
+            raise self._wrong("name", f"name: {name!r} is a file of the experiment's folder", "name the part otherwise")
         arms = self._names(row, "arms")
         if not arms:
             raise self._wrong("arms", f"part {name!r} has no arms", 'arms = ["bandit_v1", "static_star", …]', near=name)
@@ -205,6 +225,13 @@ class _Reader:
             )
         if len(set(budgets)) != len(budgets):
             raise self._wrong("budgets", "budgets: a rung is there twice", "name each budget once")
+        if any(later < sooner for sooner, later in pairwise(budgets)):
+            ladder = ", ".join(map(str, sorted(budgets)))
+            raise self._wrong("budgets", "budgets: the rungs do not increase", f"budgets = [{ladder}]")
+        if budgets[0] < SMALLEST_BUDGET:
+            raise self._wrong(
+                "budgets", f"budgets: {budgets[0]} tokens cannot pay for one call", f"at least {SMALLEST_BUDGET}"
+            )
         best = row.get("best_static", "")
         if best and best not in arms:
             raise self._wrong(
@@ -242,6 +269,23 @@ class _Reader:
             raise self._wrong(key, f"{key}: {value:,} is too many", f"at most {most:,}")
         return value
 
+    def _not_too_long(self, name: str) -> None:
+        if len(name) > _LONGEST:
+            raise self._wrong("name", f"name: {len(name)} characters are too many", f"at most {_LONGEST}")
+
+    def _plain_values(self, value: Any, key: str) -> None:
+        """Raises ConfigError for what would be in no run's JSON."""
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                self._plain_values(inner, name)
+        elif isinstance(value, list):
+            for inner in value:
+                self._plain_values(inner, key)
+        elif isinstance(value, datetime.date | datetime.time):
+            raise self._wrong(key, f"{key}: a date or time is no value of a plan", f'as a text: "{value}"')
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise self._wrong(key, f"{key}: a finite number is needed, not {value}")
+
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         value = data.get(key, {})
         if not isinstance(value, dict):
@@ -254,13 +298,14 @@ class _Reader:
                 raise self._wrong(key, f"{what} cannot say {key!r}", _meant(key, known))
 
     def _wrong(self, key: str, cause: str, remedy: str = "", *, near: str = "") -> ConfigError:
-        """An error with the line on which a key stands; of several such lines, the first after ``near``."""
+        """An error with the line on which a key stands; of several such lines, the first after ``near``, or of the part."""
         head, _, last = key.rpartition(".")
         pattern = re.compile(
             rf"""\s*(\[+\s*)?(["']?{re.escape(head)}["']?\s*\.\s*)?["']?{re.escape(last)}["']?\s*[\]=.]"""
         )
         after = re.compile(rf"""["'.\[]{re.escape(near)}["'\]]""")
-        begin = next((i for i, line in enumerate(self._lines) if near and after.search(line)), 0)
+        begin = self._begin if last in self._row else 0
+        begin = next((i for i, line in enumerate(self._lines) if i >= begin and near and after.search(line)), begin)
         order = [*range(begin, len(self._lines)), *range(begin)]
         found = next((i + 1 for i in order if pattern.match(self._lines[i])), None)
         return ConfigError(f"{self._path}{f':{found}' if found else ''}: {cause}", remedy or "see docs/experiments.md")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import __version__
@@ -14,15 +16,16 @@ from ..catalog import Catalog
 from ..episode.arm import Arm
 from ..episode.budgeting import settings_of
 from ..episode.confining import confined
-from ..episode.workshop import make_suite
-from ..errors import BudgetTooSmallError, ConfigError
-from ..interfaces import EpisodeContext, LLMBackend, Trainable
+from ..episode.workshop import AUTO, make_suite
+from ..errors import BudgetTooSmallError, ConfigError, EnvironmentProblem, WorkspaceError
+from ..interfaces import EpisodeContext, HasCaveats, LLMBackend, Trainable
 from ..plugins import Plugins
 from .allowance import Allowance
 from .arms import check_names
 from .foresight import answering, check_arm
 from .plan import UNTRAINED, Plan, PlannedTask, choose_tasks, in_order_of_looks
 from .planfile import Part
+from .prereg import PreRegistration
 
 
 def make_plan(
@@ -65,12 +68,19 @@ def make_plan(
                 f"give at least --{name}-budget {SMALLEST_BUDGET}",
             )
     Allowance(catalog, arms, budgets).check()
-    if workspace := (settings or {}).get("workspace"):
-        with answering(catalog, "workspace", workspace):
-            catalog.make("workspace", workspace).close()
     policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
     with answering(catalog, "suite", suite):
         made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
+        caveats = made.caveats if isinstance(made, HasCaveats) else ()
+        if not isinstance(caveats, tuple) or not all(isinstance(one, str) for one in caveats):
+            raise TypeError("its caveats are no tuple of sentences")
+    _ask_workspaces(
+        catalog,
+        suite,
+        limit,
+        str((settings or {}).get("workspace", AUTO)),
+        tuple(sorted(((settings or {}).get("suite_options") or {}).items())),
+    )
     every = made.tasks(split)
     tasks = _of_families(choose_tasks(every, limit), (settings or {}).get("families"))
     tasks = _of_look(tasks, (settings or {}).get("look"))
@@ -89,7 +99,28 @@ def make_plan(
         settings=settings,
         policies=policies,
         versions=versions(plugins),
+        caveats=caveats,
     )
+
+
+@functools.lru_cache(maxsize=16)
+def _ask_workspaces(
+    catalog: Catalog, suite: str, limit: int | None, workspace: str, options: tuple[tuple[str, str], ...]
+) -> None:
+    """The workspaces that the episodes will be worked on in are made once, however many runs are planned.
+
+    Raises EnvironmentProblem when they cannot work here, UnknownNameError, PluginError.
+    """
+    asked = ("suite", suite) if workspace == AUTO else ("workspace", workspace)
+    catalog.entry(*asked)  # a suite that brings its own would not ask for the one that was named
+    try:
+        with answering(catalog, *asked):
+            make_suite(catalog, suite, limit, workspace, options=dict(options)).workspaces().close()
+    except (EnvironmentProblem, WorkspaceError) as error:
+        if type(error) is not EnvironmentProblem and not isinstance(error, WorkspaceError):
+            raise
+        whose = f"the workspaces that suite {suite!r} prefers" if workspace == AUTO else f"workspace {workspace!r}"
+        raise EnvironmentProblem(f"{whose} cannot work here: {error.cause}", error.remedy) from error
 
 
 def check_families(catalog: Catalog, part: Part, suite_options: Mapping[str, str] | None = None) -> None:
@@ -98,6 +129,28 @@ def check_families(catalog: Catalog, part: Part, suite_options: Mapping[str, str
         with answering(catalog, "suite", part.suite):
             made = make_suite(catalog, part.suite, part.limit, options=suite_options)
         _of_families(choose_tasks(made.tasks(part.split), part.limit), part.families)
+
+
+def check_exclusions(
+    catalog: Catalog, part: Part, said: PreRegistration, suite_options: Mapping[str, str] | None = None
+) -> None:
+    """Raises ConfigError for a registered exclusion that excludes nothing, or for those that leave no task."""
+    rules = [rule for rule in said.exclusions if ":" in rule]
+    if not rules:
+        return
+    with answering(catalog, "suite", part.suite):
+        made = make_suite(catalog, part.suite, part.limit, options=suite_options)
+    tasks = _of_families(choose_tasks(made.tasks(part.split), part.limit), part.families)
+    meant = {f"family:{task.family}" for task in tasks} | {f"task:{task.id}" for task in tasks}
+    for rule in rules:
+        if rule not in meant:
+            families = sorted({f"family:{task.family}" for task in tasks if task.family})
+            raise ConfigError(
+                f"prereg: exclusion {rule!r} is of no task that is planned",
+                f"leave it out; families are: {', '.join(families) or 'none'}",
+            )
+    if all(said.excludes(task.family, task.id) for task in tasks):
+        raise ConfigError("prereg: the exclusions leave no task", "leave one of them out")
 
 
 def _of_families(tasks: tuple[PlannedTask, ...], families: Sequence[str] | None) -> tuple[PlannedTask, ...]:
@@ -122,8 +175,13 @@ def _of_look(tasks: tuple[PlannedTask, ...], look: Mapping[str, Any] | None) -> 
     return in_order_of_looks(tasks, look["unit"])[look["from"] : look["to"]]
 
 
-def replan(plan: Plan, plugins: Plugins, budgets: BudgetSettings | None = None) -> Plan:
-    """The same run, planned again with what is installed now: equal when it can be resumed."""
+def replan(
+    plan: Plan, plugins: Plugins, budgets: BudgetSettings | None = None, places: Mapping[str, str] | None = None
+) -> Plan:
+    """The same run, planned again with what is installed now: equal when it can be resumed. ``places`` are as in a plan."""
+    settings = dict(plan.settings)
+    if places:
+        settings["suite_options"] = {**settings.get("suite_options", {}), **places}
     return make_plan(
         plugins,
         plan.arms,
@@ -133,7 +191,7 @@ def replan(plan: Plan, plugins: Plugins, budgets: BudgetSettings | None = None) 
         seeds=len(plan.seeds),
         seed=plan.seed,
         real_time=plan.real_time,
-        settings=plan.settings,
+        settings=settings,
         budgets=budgets,
     )
 
@@ -145,12 +203,22 @@ def policy_digest(arm: Arm, catalog: Catalog) -> str:
 
     Beginning an episode also shows whether the controller fits the arm's topologies. Raises ConfigError, ArtifactError.
     """
-    with answering(catalog, "controller", arm.controller):
+    with _naming(arm), answering(catalog, "controller", arm.controller):
         controller = catalog.make("controller", arm.controller, **arm.controller_options)
         controller.begin(EpisodeContext("plan", 0, arm.topologies, arm.budget, arm.dwell, frozen=not arm.online))
         if not isinstance(controller, Trainable):
             return ""
         return checkpoint_digest(controller.save()) if getattr(controller, "trained", True) else UNTRAINED
+
+
+@contextlib.contextmanager
+def _naming(arm: Arm) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        if arm.name not in error.cause:
+            error.cause = f"arm {arm.name!r}: {error.cause}"
+        raise
 
 
 def evidence_level(arms: Iterable[Arm], catalog: Catalog) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from ..analysis.resampling import RESAMPLES
 from .armfile import Wrong
 
 FIXED = "fixed"
@@ -16,6 +17,9 @@ FIXED = "fixed"
 SEQUENTIAL = "sequential"
 """The stop rule that looks at the registered numbers of tasks, and stops when a look decides."""
 UNITS = ("task", "cluster")
+BEYOND = 10
+"""Resamples that must lie beyond a bound: with fewer its place is chance. More resamples would not mend it: so far out a
+bootstrap over some hundred tasks is wrong by more than the level itself."""
 _KEYS = (
     "hypothesis",
     "estimand",
@@ -99,7 +103,10 @@ def read_registration(table: Mapping[str, Any], parts: Sequence[str], wrong: Wro
     part = table.get("part", parts[0] if len(parts) == 1 else None)
     if part not in parts:
         raise wrong(
-            "part" if part else "prereg", f"prereg: part {part!r} is not in the plan", f"known: {', '.join(parts)}"
+            "part" if part else "prereg",
+            f"prereg: part {part!r} is not in the plan",
+            f"known: {', '.join(parts)}",
+            near="prereg",
         )
     against = table.get("against")
     if not isinstance(against, list) or not against or not all(isinstance(name, str) for name in against):
@@ -121,10 +128,23 @@ def read_registration(table: Mapping[str, Any], parts: Sequence[str], wrong: Wro
                 f"prereg: {key} must be between 0 and {most:g}{one_sided}, not {value!r}",
                 f"{key} = {0.025 if key == 'alpha' else 0.1}",
             )
+    discordance = numbers.get("discordance", PreRegistration.discordance)
+    if (claim := numbers.get("claim", PreRegistration.claim)) > discordance:
+        raise wrong(
+            "claim" if "claim" in numbers else "discordance",
+            f"prereg: a lift of {claim:g} cannot be had where the arms differ on {discordance:g} of the tasks",
+            "a claim of at most the discordance",
+        )
     budget = table.get("budget", 0)
     if isinstance(budget, bool) or not isinstance(budget, int):
         raise wrong("budget", f"prereg: budget: tokens are needed, not {budget!r}")
     stop, looks, unit = _stop_rule(table, wrong)
+    if stop == FIXED and numbers.get("alpha", 0.5) * RESAMPLES < BEYOND:
+        raise wrong(
+            "alpha",
+            f"prereg: alpha {numbers['alpha']:g} is finer than the {RESAMPLES:,} resamples of a bound resolve",
+            f'alpha = {BEYOND / RESAMPLES:g} or more; or stop = "{SEQUENTIAL}", which resamples nothing',
+        )
     exclusions = table.get("exclusions", ["infrastructure"])
     if not isinstance(exclusions, list):
         raise wrong("exclusions", f"prereg: exclusions: a list is needed, not {exclusions!r}")

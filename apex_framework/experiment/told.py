@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArtifactError, NotComparableError
+from .artifacts import read_run
+from .code import GONE_ON, code_changes, code_digests
 from .judgement import Decision, decide_plan
 from .looks import read_looks
 from .manifest import DONE
@@ -30,11 +32,33 @@ def wrong_result(path: Path) -> Iterator[str]:
         for key in _COMPARED:
             is_now = None if made is None else getattr(made, key)
             if told.get(key) != is_now:
-                yield f"{path}: the decision's {key} is {told.get(key)!r}, its runs say {is_now!r}"
+                said = f"{path}: the decision's {key} is {told.get(key)!r}"
+                if other := _other_build(data, [out / name for name in names]):
+                    yield (
+                        f"{said}, this build makes {is_now!r} of its runs: another build computed it ({other}); "
+                        "compare with that build before it is made again"
+                    )
+                else:
+                    yield f"{said}, its runs say {is_now!r}"
     except ArtifactError as error:
         yield error.cause
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, NotComparableError) as error:
         yield f"{path} is damaged: {error}"
+
+
+def _other_build(data: Mapping[str, Any], runs: list[Path]) -> str:
+    """What differs between the code of this build and that which computed the result, or ran its runs if that is not on file.
+
+    Whoever edits the result can edit this too: it explains a difference and excuses none.
+    """
+    if told := data.get("code"):
+        return code_changes(told, code_digests())
+    for run in runs:
+        found = read_run(run)
+        before = ([found, *found.get(GONE_ON, ())])[-1].get("code")
+        if before and (changed := code_changes(before, code_digests())):
+            return changed
+    return ""
 
 
 def _decided(data: Mapping[str, Any], out: Path) -> Decision | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import pytest
@@ -17,10 +18,14 @@ from apex_framework.cli import boundary
 from apex_framework.cli.context import Context
 from apex_framework.cli.experiment import experiment
 from apex_framework.cli.report import report
-from apex_framework.errors import EnvironmentProblem, UsageError
+from apex_framework.cli.resume import resume
+from apex_framework.cli.verify import verify
+from apex_framework.errors import EnvironmentProblem, GitError, UsageError
+from apex_framework.experiment.manifest import write_manifest
 from apex_framework.hookspecs import ApexSpec, hookimpl
 from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
 from apex_framework.plugins import load_plugins
+from apex_framework.ports import SystemFiles
 
 PLAN = """suite = "fake/test"
 limit = 2
@@ -47,8 +52,16 @@ class FakeSuite:
 
     name = "fake"
 
-    def __init__(self, limit: int | None = None, data: str | None = None, **_options: object) -> None:
-        self._data = data
+    prefers = "here"
+
+    def __init__(
+        self,
+        limit: int | None = None,
+        data: str | None = None,
+        workspaces: Callable[[str], WorkspaceProvider] | None = None,
+        **_options: object,
+    ) -> None:
+        self._data, self._workspaces = data, workspaces
 
     @property
     def digest(self) -> str:
@@ -60,7 +73,8 @@ class FakeSuite:
         return [Task(f"c{i}", "fake", split, "broken", cluster=f"c{i}", family="clear") for i in range(6)]
 
     def workspaces(self) -> WorkspaceProvider:
-        raise AssertionError("no workspace is needed")
+        assert self._workspaces is not None
+        return self._workspaces(self.prefers)
 
     def grade(self, task: Task, workspace: Workspace) -> Verdict:
         raise AssertionError("nothing is graded")
@@ -82,10 +96,16 @@ def nowhere(**_options: object) -> WorkspaceProvider:
     raise EnvironmentProblem("no machine of that kind is here", "switch it on")
 
 
+def broken(**_options: object) -> WorkspaceProvider:
+    raise GitError("E_GIT", "there is no git program", "install git")
+
+
 class World(ApexSpec):
     """A suite, workspaces, and an executor whose episodes are the stand-ins of fake_episodes."""
 
     finished = 0
+    places: ClassVar[list[dict[str, str]]] = []
+    """Of every job: where the files of its suite lie."""
 
     @hookimpl
     def apex_suites(self, add: Any) -> None:
@@ -97,6 +117,7 @@ class World(ApexSpec):
         here: type[WorkspaceProvider] = Here
         add("here", here)
         add("nowhere", nowhere)
+        add("broken", broken)
 
     @hookimpl
     def apex_executors(self, add: Any) -> None:
@@ -104,7 +125,9 @@ class World(ApexSpec):
 
         class Executor(LocalExecutor):
             def run(self, jobs: Iterable[EpisodeJob], _work: object, *, workers: int) -> Iterator[EpisodeResult]:
-                yield from map(work, jobs)
+                for job in jobs:
+                    World.places.append(dict(job.run.get("suite_options", {})))
+                    yield work(job)
 
         add("local", Executor)
 
@@ -260,6 +283,30 @@ def test_workspaces_that_cannot_work_here_are_told_before_the_first_episode(
 
 
 @pytest.mark.parametrize(
+    ("prefers", "words"),
+    [
+        ("nowhere", "suite 'fake' prefers cannot work here: no machine of that kind is here\n  switch it on"),
+        ("broken", "suite 'fake' prefers cannot work here: there is no git program\n  install git"),
+        ("heer", "did you mean 'here'?"),
+    ],
+)
+def test_workspaces_that_the_suite_prefers_are_asked_like_named_ones(
+    apex: Terminal, monkeypatch: pytest.MonkeyPatch, prefers: str, words: str
+) -> None:
+    monkeypatch.setattr(FakeSuite, "prefers", prefers)
+    status, out, err = apex.run()
+    assert (status, out, words in err) == (2 if prefers == "heer" else 3, "", True), err
+    assert apex.world.finished == 0 and not Path("out").exists()
+
+
+def test_workspaces_are_asked_once_however_many_runs_are_planned(apex: Terminal) -> None:
+    plan("", more='[[part]]\nname = "late"\nbudgets = [5000, 8000]\narms = ["single"]\n')
+    Here.closed = 0
+    assert apex.run()[0] == 0
+    assert Here.closed == 1
+
+
+@pytest.mark.parametrize(
     ("flags", "told_by"),
     [((), "plan.toml: settings.suite_options.data: missing: "), (("--data", "gone"), "--data: {cwd}/gone: ")],
 )
@@ -324,3 +371,126 @@ def test_an_interruption_says_how_to_go_on(apex: Terminal) -> None:
 
     status, _, err = apex(interrupted)
     assert (status, "apex resume RUN" in err) == (130, True)
+
+
+def files(folder: str) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("killed", ["before its first run", "in its first run", "of an older build"])
+def test_an_experiment_that_was_killed_early_keeps_its_folder(apex: Terminal, killed: str) -> None:
+    assert apex.run()[0] == 0
+    Path("out/experiment.json").unlink()
+    if killed == "before its first run":
+        shutil.rmtree("out/main")
+    else:
+        Path("out/main/DONE").unlink()
+    if killed == "of an older build":
+        Path("out/begun.json").unlink()
+    before = files("out")
+    plan('"main"', '"second"', path="other.toml")
+    for why in ((), ("--deviate", "I like that folder")):
+        status, out, err = apex(experiment, "other.toml", "--out", "out", "--no-report", *why)
+        assert (status, out) == (2, "")
+        assert "error[E0204]: out holds experiment 'plan', not 'other'\n  choose another --out\n" in err
+    assert files("out") == before
+    assert apex.run()[0] == 0
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_plan_that_was_edited_after_an_early_kill_is_another_one(apex: Terminal, older: bool) -> None:
+    assert apex.run()[0] == 0
+    Path("out/experiment.json").unlink()
+    if older:
+        Path("out/begun.json").unlink()
+    before = files("out")
+    plan('"main"', '"second"')
+    status, _, err = apex.run()
+    assert (status, "--deviate" in err) == (2, True)
+    assert ("out/main is no run of this plan" if older else "out/begun.json is of a plan with digest") in err
+    assert files("out") == before
+
+
+def test_a_folder_that_was_moved_is_read_as_it_is_and_gone_on_with_where_its_data_lies_now(apex: Terminal) -> None:
+    Path("a").write_text("")
+    plan(*settings('suite_options = { data = "a" }'))
+    assert apex.run("--data", "a")[0] == 0
+    Path("new").mkdir()
+    Path("a").rename("new/a")
+    shutil.move("out", "moved")
+    for command, what in ((report, "moved/main"), (verify, "moved")):
+        status, _, err = apex(command, what)
+        assert status == 0, err
+    Path("moved/main/DONE").unlink()
+    rows = Path("moved/main/episodes.jsonl")
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:2]))
+    status, out, err = apex(resume, "moved/main", "--no-report")
+    assert (status, out) == (2, "")
+    gone = f"moved/main: its suite's data, {os.getcwd()}/a, is not there\n  apex resume moved/main --data "
+    assert gone in err
+    Path("new/b").write_text("")
+    status, _, err = apex(resume, "moved/main", "--no-report", "--data", "new/b")
+    assert (status, "suite_digest" in err) == (2, True), err
+    World.places.clear()
+    status, _, err = apex(resume, "moved/main", "--no-report", "--data", "new/a")
+    assert status == 0, err
+    assert World.places == [{"data": f"{os.getcwd()}/new/a"}] * 2
+    assert json.loads(Path("moved/main/run.json").read_text())["plan"]["settings"]["suite_options"] == {
+        "data": f"{os.getcwd()}/a"
+    }
+    status, _, err = apex(experiment, "plan.toml", "--out", "moved", "--no-report", "--data", "new/a")
+    assert status == 0, err
+
+
+@pytest.mark.parametrize("told_by", ["the result", "its runs", "nobody"])
+def test_a_result_of_another_build_is_told_from_an_edited_one(apex: Terminal, told_by: str) -> None:
+    plan("", more=CLAIM)
+    assert apex(experiment, "plan.toml", "--register")[0] == 0
+    assert apex.run()[0] == 0
+    path, run = Path("out/experiment.json"), Path("out/main/run.json")
+    data = json.loads(path.read_text())
+    data["decision"]["word"] = "GO"
+    other = {**data["code"], "apex_framework": "0" * 64}
+    if told_by == "the result":
+        data["code"] = other
+    elif told_by == "its runs":  # of a build that did not write its code into the result
+        del data["code"]
+        run.write_text(json.dumps({**json.loads(run.read_text()), "code": other}))
+        write_manifest(run.parent, SystemFiles())
+    path.write_text(json.dumps(data))
+    another = "another build computed it (apex_framework 000000000000 -> "
+    for command, what, status in ((report, "out/main", 3), (verify, "out", 5)):
+        found, _, err = apex(command, what)
+        assert found == status
+        assert (another in err, "its runs say" in err) == (told_by != "nobody", told_by == "nobody"), err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "claim", "words"),
+    [
+        ('"static_star"]', '"static_stra"]', "", "plan.toml: part 'main': arm 'static_stra': static:stra: "),
+        ('"single"', '"bandid_v1"', "", "plan.toml: part 'main': unknown controller 'bandid_v1'"),
+        ("fake/test", "fakes/test", "", "plan.toml: part 'main': unknown suite 'fakes'"),
+        ("limit = 2", 'limit = 2\nbest_static = "single"', "", "best_static 'single' is no static topology"),
+        ('"scripted"', "3", "", "plan.toml: settings: backend: Input should be"),
+        ("", "", 'exclusions = ["infrastructure", "family:odd"]', "exclusion 'family:odd' is of no task"),
+        ("", "", 'exclusions = ["infrastructure", "task:c9"]', "exclusion 'task:c9' is of no task"),
+        ("", "", 'exclusions = ["infrastructure", "family:clear"]', "the exclusions leave no task"),
+    ],
+)
+def test_what_a_plan_says_wrongly_is_said_with_its_place(
+    apex: Terminal, old: str, new: str, claim: str, words: str
+) -> None:
+    plan(old, new, more=f"{CLAIM}{claim}\n" if claim else "")
+    status, out, err = apex(experiment, "plan.toml", "--register") if claim else apex.run()
+    assert (status, out) == (2, "")
+    assert words in err and "plan.toml: " in err
+    assert [path.name for path in Path().iterdir() if path.name != "state"] == ["plan.toml"]
+
+
+def test_fewer_tasks_than_asked_for_are_told(apex: Terminal) -> None:
+    plan("limit = 2", "limit = 50")
+    status, _, err = apex.run()
+    assert (status, "note: part main asks for 50 tasks, and there are 6" in err) == (0, True)
+    plan("limit = 2", "limit = 6")
+    assert "asks for" not in apex(experiment, "plan.toml", "--out", "other", "--no-report")[2]

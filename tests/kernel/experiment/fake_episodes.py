@@ -25,6 +25,15 @@ from apex_framework.plugins import load_plugins
 from apex_framework.ports import RealEffects, SystemClock, rng
 
 
+class NoWorkspaces:
+    """What a suite prefers whose tasks nobody works on."""
+
+    def create(self, task: object) -> None:
+        raise AssertionError("no workspace is needed")
+
+    def close(self) -> None: ...
+
+
 def work(job: EpisodeJob) -> EpisodeResult:
     """An episode whose numbers follow from arm, task and seed alone; only ``wall_ms`` is the machine's."""
     started = time.perf_counter()

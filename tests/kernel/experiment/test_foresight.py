@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from apex_framework.analysis import read_run
 from apex_framework.episode.arm import Arm
 from apex_framework.errors import ConfigError, PluginError
 from apex_framework.experiment import foresight
 from apex_framework.experiment.arms import with_policy
+from apex_framework.experiment.artifacts import RunFolder
 from apex_framework.experiment.plan import Plan
 from apex_framework.experiment.planning import make_plan
 from apex_framework.hookspecs import ApexSpec, hookimpl
@@ -32,9 +36,17 @@ class Suite:
     def tasks(self, split: str) -> list[Task]:
         return [Task("t", "one", split, "broken", cluster="c")]
 
-    def workspaces(self) -> None: ...
+    def workspaces(self) -> SimpleNamespace:
+        return SimpleNamespace(close=lambda: None)
 
     def grade(self, task: Task, workspace: object) -> None: ...
+
+
+class Modest(Suite):
+    """Says something, in whatever form, of what it does not show."""
+
+    def __init__(self, caveats: object, **_options: object) -> None:
+        self.caveats = caveats
 
 
 class Shape:
@@ -74,6 +86,8 @@ class World(ApexSpec):
     @hookimpl
     def apex_suites(self, add: Any) -> None:
         add("one", Suite)
+        add("modest", lambda **_: Modest(("They are riddles.",)))
+        add("boastful", lambda **_: Modest("They are riddles."))
 
     @hookimpl
     def apex_topologies(self, add: Any) -> None:
@@ -92,9 +106,20 @@ class World(ApexSpec):
         add("live", lambda **_: ScriptedBackend(["one"]))
 
 
-def planned(arm: Arm, **options: Any) -> Plan:
+def planned(arm: Arm, suite: str = "one", **options: Any) -> Plan:
     plugins = load_plugins(plugins={"world": World()})
-    return make_plan(plugins, [arm], suite="one", split="dev", limit=1, **options)
+    return make_plan(plugins, [arm], suite=suite, split="dev", limit=1, **options)
+
+
+def test_what_a_suite_says_of_itself_is_told_by_the_run_and_decides_nothing(tmp_path: Path) -> None:
+    plan, silent = planned(ARM, "modest"), planned(ARM)
+    assert (plan.caveats, silent.caveats) == (("They are riddles.",), ())
+    assert replace(plan, caveats=()).digest == plan.digest
+    RunFolder.create(tmp_path / "r", plan).close()
+    (tmp_path / "r" / "episodes.jsonl").touch()
+    assert read_run(tmp_path / "r").caveats == plan.caveats
+    with pytest.raises(PluginError, match="suite 'boastful' of plugin world fails: TypeError: its caveats"):
+        planned(ARM, "boastful")
 
 
 def test_scopes_must_have_their_parents() -> None:

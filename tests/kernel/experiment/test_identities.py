@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,7 +53,8 @@ class Suite:
     def tasks(self, split: str) -> list[Task]:
         return [Task("t", "one", split, "broken", cluster="c")]
 
-    def workspaces(self) -> None: ...
+    def workspaces(self) -> SimpleNamespace:
+        return SimpleNamespace(close=lambda: None)
 
     def grade(self, task: Task, workspace: object) -> None: ...
 

@@ -58,7 +58,10 @@ class FakeSuite:
         return [Task(f"c{i % 6}-{i}", "fake", split, "broken", cluster=f"c{i % 6}", meta={}) for i in range(30)]
 
     def workspaces(self) -> WorkspaceProvider:
-        raise AssertionError("no workspace is needed")
+        from fake_episodes import NoWorkspaces  # of a folder that the fixture adds
+
+        made: WorkspaceProvider = NoWorkspaces()
+        return made
 
     def grade(self, task: Task, workspace: Workspace) -> Verdict:
         raise AssertionError("nothing is graded")

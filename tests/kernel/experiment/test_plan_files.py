@@ -152,3 +152,46 @@ def test_the_page_shows_the_sizes_of_the_examples(name: str) -> None:
         size = f"{part.size:,} = {len(part.arms)} arms x {part.limit} tasks x {part.seeds} seeds"
         assert size in page.read_text()
         assert f"at most {part.token_bound:,}" in page.read_text()
+
+
+def test_a_level_that_resampling_does_not_resolve_is_refused_where_a_bound_is_resampled(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"plan.toml:13: prereg: alpha 0.0009 is finer than the 10,000 resamples"
+    ) as found:
+        plan(tmp_path, f"{PART}{CLAIM}alpha = 0.0009\n")
+    assert found.value.remedy.startswith("alpha = 0.001 or more")
+    coarser = plan(tmp_path, f"{PART}{CLAIM}alpha = 0.001\n").prereg
+    looks = 'stop = "sequential"\nlooks = [20, 40]\nalpha = 0.0009\n'
+    anytime = plan(tmp_path, f'{PART}best_static = "static_star"\n{CLAIM}{looks}').prereg
+    assert coarser is not None and coarser.alpha == 0.001
+    assert anytime is not None and anytime.alpha == 0.0009
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{PART}budgets = [9000, 5000]\n", ":7: budgets: the rungs do not increase"),
+        (f"{PART}budgets = [199, 5000]\n", ":7: budgets: 199 tokens cannot pay for one call"),
+        (PART.replace('"main"', '"looks.jsonl"'), ":3: name: 'looks.jsonl' is a file of the experiment's folder"),
+        (PART.replace('"main"', f'"{"m" * 101}"'), ":3: name: 101 characters are too many"),
+        (PART + PART.replace('"main"', '"late"').replace("40", "0"), ":11: limit: a whole number"),
+        (f"{PART}{CLAIM}part = 'mian'\n", ":13: prereg: part 'mian' is not in the plan"),
+        (f"{PART}{CLAIM}claim = 0.3\n", ":13: prereg: a lift of 0.3 cannot be had where the arms differ on 0.21"),
+        (f"{PART}{CLAIM}discordance = 0.01\n", ":13: prereg: a lift of 0.05 cannot be had"),
+        (f"{PART}[settings]\nbudget_safety = inf\n", ":8: budget_safety: a finite number is needed, not inf"),
+        (f"{PART}[settings]\nsuite_options = {{ data = 2026-01-01 }}\n", "data: a date or time is no value of a plan"),
+        (f'{PART}[arm.single]\nlike = "manager"\n', ":8: arm 'single' is a baseline's name"),
+        (f"{PART}[arm.single]\nteam_size = 0\n", ":8: arm 'single': team_size: a whole number above 0"),
+        (f"{PART}[arm.single]\ntopologies = []\n", ":8: arm 'single': topologies: a list of names is needed"),
+        (f"{PART}[arm.single]\noptions = {{ x = [nan] }}\n", "x: a finite number is needed, not nan"),
+    ],
+)
+def test_a_plan_that_contradicts_itself_is_one_line_with_its_place(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        plan(tmp_path, text)
+    assert f"plan.toml{words}" in found.value.cause or (words[0] != ":" and words in found.value.cause)
+    assert found.value.remedy
+
+
+def test_a_mark_at_the_beginning_of_a_file_says_nothing(tmp_path: Path) -> None:
+    assert plan(tmp_path, "\ufeff" + PART).digest == plan(tmp_path, PART).digest
