@@ -50,7 +50,7 @@ def equalities(seed: int) -> Iterator[dict[str, object]]:
             (values,), np.mean, method="BCa", n_resamples=10_000, random_state=np.random.default_rng(draw)
         ).confidence_interval
         ours = bca_interval(values.tolist(), [str(i) for i in range(80)], seed=draw)
-        bca = max(bca, abs(ours.low - theirs.low), abs(ours.high - theirs.high))
+        bca = max(bca, float(abs(ours.low - theirs.low)), float(abs(ours.high - theirs.high)))
         skewed = rng.normal(0.2, 1.0, 40)
         wilcoxon = max(wilcoxon, abs(paired_shift(skewed.tolist()).p - float(stats.wilcoxon(skewed).pvalue)))
     yield _row("BCa of 80 tasks", "scipy", "largest difference", bca)

@@ -17,7 +17,7 @@ from ..episode.arm import Arm
 from ..episode.budgeting import settings_of
 from ..episode.confining import confined
 from ..episode.workshop import AUTO, make_suite
-from ..errors import BudgetTooSmallError, ConfigError, EnvironmentProblem, WorkspaceError
+from ..errors import ApexError, BudgetTooSmallError, ConfigError, EnvironmentProblem, WorkspaceError
 from ..interfaces import EpisodeContext, HasCaveats, LLMBackend, Trainable
 from ..plugins import Plugins
 from .allowance import Allowance
@@ -116,9 +116,9 @@ def _ask_workspaces(
     try:
         with answering(catalog, *asked):
             make_suite(catalog, suite, limit, workspace, options=dict(options)).workspaces().close()
-    except (EnvironmentProblem, WorkspaceError) as error:
+    except ApexError as error:
         if type(error) is not EnvironmentProblem and not isinstance(error, WorkspaceError):
-            raise
+            raise  # says of itself whose it is
         whose = f"the workspaces that suite {suite!r} prefers" if workspace == AUTO else f"workspace {workspace!r}"
         raise EnvironmentProblem(f"{whose} cannot work here: {error.cause}", error.remedy) from error
 

@@ -128,7 +128,7 @@ class HasGit(Protocol):
 class WorkspaceProvider(Protocol):
     """Makes workspaces out of tasks.
 
-    A factory whose workspaces cannot work here raises EnvironmentProblem, with what to do: a provider that the user named is
+    A factory whose workspaces cannot work here raises EnvironmentProblem, with what to do: the provider that a run will use is
     made once before the first episode.
     """
 
