@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from ..errors import RunFolderError
 
 LOCK = ".lock"
 """Name of the lock file; it says who holds the folder."""
+_BEGINNING = re.compile(r"config\.toml|\.(?:config\.toml|run\.json)\.\d+\.tmp")
+"""What is written before the plan is there."""
 
 
 class FolderLock:
@@ -70,7 +73,8 @@ class FolderLock:
 def claim(path: Path) -> tuple[FolderLock, bool]:
     """Lock a folder for a new run, and say whether it was made for that.
 
-    Raises RunFolderError when anything is in it but a lock file; then nothing is changed.
+    What a run leaves that was killed before its plan was written is removed. Raises RunFolderError when anything else is in
+    it but a lock file; then nothing is changed.
     """
     try:
         try:
@@ -84,6 +88,9 @@ def claim(path: Path) -> tuple[FolderLock, bool]:
         raise RunFolderError(f"cannot make {path}: {error.strerror}", "choose another --out") from error
     try:
         _require_empty(path)  # another process may have made a run in it, and be done, before the lock was taken
+        for entry in path.iterdir():
+            if _BEGINNING.fullmatch(entry.name):
+                entry.unlink()
     except BaseException:
         lock.release()
         raise
@@ -93,7 +100,8 @@ def claim(path: Path) -> tuple[FolderLock, bool]:
 def require_free(path: Path) -> None:
     """Look whether a new run can be made at ``path``, before the work of planning it: nothing is made or locked.
 
-    Raises RunFolderError when it is no folder, when anything but a lock file is in it, or when it cannot be read.
+    Raises RunFolderError when it is no folder, when anything but a lock file, or what is left of a run that was killed before
+    its plan was written, is in it, or when it cannot be read.
     """
     try:
         if path.exists():
@@ -103,8 +111,12 @@ def require_free(path: Path) -> None:
 
 
 def _require_empty(path: Path) -> None:
-    names = sorted(entry.name for entry in path.iterdir() if not _is_lock(entry))
-    if names:
+    entries = [*path.iterdir()]
+    locks = [entry for entry in entries if _is_lock(entry)]
+    names = sorted(entry.name for entry in entries if entry not in locks)
+    # Only a holder that was killed leaves its name in the lock file.
+    killed = any(lock.stat().st_size for lock in locks) and all(map(_BEGINNING.fullmatch, names))
+    if names and not killed:
         there = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise RunFolderError(f"{path} is not empty and holds no run ({there})", "choose another --out")
 
