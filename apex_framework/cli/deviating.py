@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArtifactError, RunFolderError, StaleResultError
+from ..experiment.folder import DEVIATIONS
 from ..ports import SystemFiles
 from .context import Context
 
 if TYPE_CHECKING:
     from ..experiment.planfile import PlanFile
     from ..experiment.registration import Lock
-
-DEVIATIONS = "deviations.jsonl"
-"""File of an experiment's folder."""
 
 
 def refuse_stale(plan: PlanFile, lock: Lock | None, out: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PlanChangedError, UsageError
+from ..experiment.folder import BEGUN, RESULT, begin, other_plan
 from ..ports import SystemFiles
 from .context import Context
 from .deviating import deviations_of, note_deviations, read_deviations, refuse_stale, writing
-from .owning import BEGUN, RESULT, begin, other_plan
 from .parts import Machine, arms_of, check_arm, naming_places, plan_of, run_folder, settings_of
 
 if TYPE_CHECKING:

@@ -85,8 +85,8 @@ def _made(maker: Report, runs: tuple[Path, ...], figures: bool) -> Illustrated:
 
 def _check_result(out: Path) -> None:
     """Raises ArtifactError when the result of an experiment is not what its runs say: it would stand at the top."""
+    from ..experiment.folder import RESULT
     from ..experiment.told import wrong_result
-    from .owning import RESULT
 
     for wrong in wrong_result(out / RESULT) if (out / RESULT).exists() else ():
         raise ArtifactError(

@@ -26,10 +26,9 @@ def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
     accidents and edits; whoever can write the folder can write a new manifest too, so keep the digest that is printed.
     Deviations from the plan are listed; they are no damage.
     """
-    from ..experiment.looks import LOOKS
+    from ..experiment.folder import LOOKS, RESULT
     from ..experiment.manifest import DONE
     from ..experiment.told import wrong_result
-    from .owning import RESULT
 
     checked = [(folder, folder / DONE, list(_wrong(folder))) for run in runs for folder in _runs(run)]
     checked += [(run / LOOKS, run / LOOKS, list(_wrong_looks(run))) for run in runs if (run / LOOKS).exists()]
@@ -67,7 +66,8 @@ def _runs(path: Path) -> list[Path]:
 def _deviations(path: Path) -> Iterator[str]:
     """What was done otherwise than planned: by an experiment, and by its runs, or by one run. Raises ArtifactError."""
     from ..analysis.episodes import read_lines
-    from .deviating import DEVIATIONS, deviations_of
+    from ..experiment.folder import DEVIATIONS
+    from .deviating import deviations_of
 
     home = path.absolute().parent if (path / "run.json").exists() else path
     rows = read_lines(home / DEVIATIONS) if (home / DEVIATIONS).exists() else []

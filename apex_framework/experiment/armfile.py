@@ -89,8 +89,8 @@ def _value(name: str, key: str, full: str, value: Any, wrong: Wrong) -> Any:
     default = _DEFAULTS[full]
     kind, said = "", isinstance(value, bool)
     if full in _INTEGERS or (isinstance(default, int) and not isinstance(default, bool)):
-        least = 1 if full == "team_size" else 0
-        kind = "" if isinstance(value, int) and not said and value >= least else "a whole number" + " above 0" * least
+        least, needed = (1, "a whole number above 0") if full == "team_size" else (0, "a whole number of 0 or more")
+        kind = "" if isinstance(value, int) and not said and value >= least else needed
     elif isinstance(default, bool):
         kind = "" if said else "true or false"
     elif isinstance(default, float):

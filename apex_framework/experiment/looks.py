@@ -14,12 +14,10 @@ from ..analysis.anytime import ON, Evidence, decision_at, evidence_at, sentence_
 from ..analysis.episodes import read_lines
 from ..errors import ArtifactError
 from ..ports import Files, SystemFiles
+from .folder import LOOKS
 from .lines import cut_torn_tail, to_line
 from .manifest import DONE
 from .planfile import PlanFile
-
-LOOKS = "looks.jsonl"
-"""File of an experiment's folder: one line per look that was taken."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 from ..budget.settings import SMALLEST_BUDGET
 from ..errors import ConfigError
 from .armfile import ArmSpec, read_arm
+from .folder import BEGUN, DEVIATIONS, LOOKS, RESULT
 from .plan import digest_of
 from .prereg import PreRegistration, check_looks, check_registration, read_registration
 
@@ -25,8 +26,6 @@ MOST = 100_000
 _TASKS = ("suite", "limit", "seeds", "seed", "budgets", "families", "best_static")
 """What a part may say, and the file for all of them."""
 _FILE = ("name", *_TASKS, "settings", "arm", "part", "prereg")
-_OF_THE_FOLDER = ("experiment.json", "begun.json", "deviations.jsonl", "looks.jsonl")
-"""Files that lie beside the run folders, which are named after parts."""
 _LONGEST = 100
 """Characters of a name, which becomes a folder's."""
 _SAID_BY_FLAGS = ("workers", "out", "allow_weaker_sandbox", "mcp_servers", "budgets", "controller_file")
@@ -205,7 +204,7 @@ class _Reader:
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name) or name.strip(".") == "":
             raise self._wrong("name", f"name: letters, digits, '_', '-' and '.' are needed, not {name!r}")
         self._not_too_long(name)
-        if name.lower() in _OF_THE_FOLDER:
+        if name.lower() in (RESULT, BEGUN, DEVIATIONS, LOOKS):  # they lie beside the run folders, which parts name
             raise self._wrong("name", f"name: {name!r} is a file of the experiment's folder", "name the part otherwise")
         arms = self._names(row, "arms")
         if not arms:

@@ -19,7 +19,8 @@ from apex_framework.cli import boundary
 from apex_framework.cli.context import Context
 from apex_framework.cli.planned import register_plan, run_plan
 from apex_framework.errors import ArtifactError, ConfigError, PlanChangedError
-from apex_framework.experiment.looks import LOOKS, read_looks
+from apex_framework.experiment.folder import LOOKS
+from apex_framework.experiment.looks import read_looks
 from apex_framework.hookspecs import ApexSpec, hookimpl
 from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
 from apex_framework.plugins import load_plugins

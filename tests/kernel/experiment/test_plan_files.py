@@ -105,7 +105,7 @@ def test_an_arm_of_the_plan_is_another_one_with_changes(tmp_path: Path) -> None:
         ("[prereg]", "[arm.single]\nseeds = 5\n[prereg]", 9, "the same tasks"),
         ("[prereg]", "[arm.single]\nbudget = 5\n[prereg]", 9, "have the same"),
         ("[prereg]", "[arm.single]\ndwel = 5\n[prereg]", 9, "did you mean 'dwell'"),
-        ("[prereg]", "[arm.single]\ndwell = 'x'\n[prereg]", 9, "a whole number is needed"),
+        ("[prereg]", "[arm.single]\ndwell = 'x'\n[prereg]", 9, "a whole number of 0 or more is needed"),
         ("[prereg]", PART + "[prereg]", 3, "two parts are called 'main'"),
     ],
 )

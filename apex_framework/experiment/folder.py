@@ -1,4 +1,4 @@
-"""Whose an experiment's folder is: said in it before anything else is, so that two experiments never share one."""
+"""The folder that holds an experiment's runs: its files beside them, and whose it is, so that two never share one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from ..errors import ArtifactError, PlanChangedError, RunFolderError
 from ..ports import SystemFiles
 
 if TYPE_CHECKING:
-    from ..experiment.planfile import PlanFile
+    from .planfile import PlanFile
 
 RESULT = "experiment.json"
-"""File of an experiment's folder beside its run folders."""
+"""What came out, made again whenever the runs are complete."""
 BEGUN = "begun.json"
 """Name and digest of the plan that the folder was begun with, from before its first episode on."""
+DEVIATIONS = "deviations.jsonl"
+"""One line per way in which the runs left the registered plan."""
+LOOKS = "looks.jsonl"
+"""One line per look of a sequential plan that was taken."""
 
 
 def other_plan(plan: PlanFile, out: Path) -> str:
@@ -57,7 +61,7 @@ def _said(path: Path) -> tuple[str, str] | None:
 
 def _runs_of_others(plan: PlanFile, out: Path) -> str:
     """The same of a folder in which nothing but its runs says whose it is: builds before ``BEGUN`` left such ones."""
-    from ..experiment.artifacts import read_plan
+    from .artifacts import read_plan
 
     ours = {run.folder for part in plan.parts for run in plan.runs(part)}
     strange = ""
