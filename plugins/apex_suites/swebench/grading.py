@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apex_framework.errors import MissingExtraError, WorkspaceError
+from apex_framework.errors import WorkspaceError
 from apex_framework.interfaces import RunsTests, Task, TestReport, Workspace, WorkspaceProvider
 
 from . import official
 from .environments import MOST_LOG, Environment
-from .official import Judged, Official
+from .official import Judged
 from .patches import PatchError, apply, touched
 from .rows import Instance
 
@@ -70,7 +70,6 @@ class Grader:
     def __init__(self, provider: Callable[[], WorkspaceProvider]) -> None:
         self._make = provider
         self._provider: WorkspaceProvider | None = None
-        self._official: Official | None = None
 
     def grade(self, instance: Instance, environment: Environment, repository: Path, patch: str) -> Grade:
         """Judge a diff against the base. Raises ApexError when nothing can be judged: no environment, no such commit."""
@@ -126,21 +125,20 @@ class Grader:
         if environment.runner == "unittest" or (environment.runner == "pytest" and not official.version()):
             judged = _by_channel(instance, _outcomes(report, skips=environment.runner == "unittest"))
             return Grade(judged.failed, judged.broken, detail=told)
-        self._official = self._official or Official()
         ended = {"passed": run.passed, "timed_out": report.status == "timeout"}
-        log = self._official.judge(instance, environment.parser, report.output, **ended)
+        log = official.judge(instance, environment.parser, report.output, **ended)
         told = told or log.unread
         if environment.runner != "pytest":
             return Grade(log.failed, log.broken, detail=told)
-        channel = self._official.judge_channel(instance, environment.parser, _outcomes(report), **ended)
+        channel = official.judge_channel(instance, environment.parser, _outcomes(report), **ended)
         names = (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS)
         disputed = tuple(name for name in names if name in log.wrong ^ channel.wrong)
         return Grade(log.failed, log.broken, disputed, told)
 
 
 def _can_tell(instance: Instance, environment: Environment) -> None:
-    if environment.runner == "command" and not official.version():
-        raise MissingExtraError(f"grading {instance.repo}", "swebench", "swebench")
+    if environment.runner == "command":
+        official.require(f"grading {instance.repo}")
 
 
 def _after_test_patch(instance: Instance, workspace: Workspace) -> dict[str, bytes | None]:

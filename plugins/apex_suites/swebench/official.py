@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import importlib.metadata
 import json
 import os
-import resource
+import signal
+import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import IO, Any, Final
 
-from apex_framework.errors import MissingExtraError
+from apex_framework.errors import EnvironmentProblem, MissingExtraError
 
 from .rows import Instance
 
 OLDEST: Final = 5
 MOST_CPU_S: Final = 120
 """For reading a log: patterns of the official parsers come to no end on lines that code under test may print."""
+ENDLESS: Final = "the official parser came to no end on the log within {} CPU seconds"
 
 
 @functools.cache
@@ -30,6 +36,12 @@ def version() -> str:
         return ""
     major = found.partition(".")[0]
     return found if major.isdigit() and int(major) >= OLDEST else ""
+
+
+def require(what: str) -> None:
+    """Raises MissingExtraError without the package."""
+    if not version():
+        raise MissingExtraError(what, "swebench", "swebench")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,83 +59,102 @@ class Judged:
         return frozenset((*self.failed, *self.broken))
 
 
-class Official:
-    """Its modules take seconds to import, so they are on first use. Raises MissingExtraError."""
+def judge(instance: Instance, parser: str, log: str, *, passed: bool, timed_out: bool) -> Judged:
+    """What the official harness says of a log. ``passed``: the command ended with status 0.
+
+    Raises MissingExtraError, EnvironmentProblem when the package does not work.
+    """
+    said = {"instance": instance.to_row(), "parser": parser, "log": log, "passed": passed, "timed_out": timed_out}
+    found = ask("judge", said)
+    if unread := found.get("unread", ""):  # where only failures are looked for, no word of any would be a success
+        return Judged(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, unread)
+    return Judged(tuple(found["failed"]), tuple(found["broken"]))
+
+
+def judge_channel(
+    instance: Instance, parser: str, outcomes: Sequence[tuple[str, str]], *, passed: bool, timed_out: bool
+) -> Judged:
+    """The same of what our own channel says: word and name of each test, as a log would have them."""
+    lines = "".join(f"{word} {name}\n" for name, word in outcomes)
+    return judge(instance, parser, lines, passed=passed, timed_out=timed_out)
+
+
+def ask(what: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a function of ``harness`` answers, or why it does not, as ``unread``. Raises MissingExtraError, EnvironmentProblem."""
+    require("the official grader")
+    return _harness(os.getpid()).ask(what, said)
+
+
+@functools.cache
+def _harness(_process: int) -> Harness:
+    """One for each process, never one that was forked with it."""
+    made = Harness()
+    atexit.register(made.close)
+    return made
+
+
+class Harness:
+    """The package in a process of its own, from the first question on; begun anew after one without an answer."""
 
     def __init__(self) -> None:
-        if not version():
-            raise MissingExtraError("grading by the official log parsers", "swebench", "swebench")
-        from swebench.harness import constants, grading
-        from swebench.harness.log_parsers import PARSER_REGISTRY
-        from swebench.types import TestSpec
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[str] | None = None
+        self._complaints: IO[bytes] | None = None
 
-        self._constants: Any = constants
-        self._grading: Any = grading
-        self._parsers: Mapping[str, Any] = PARSER_REGISTRY
-        self._spec: Any = TestSpec
+    def ask(self, what: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        """See the function."""
+        with self._lock:
+            try:
+                told = self._told(json.dumps([what, said, MOST_CPU_S]))
+            except BaseException:  # an answer that nobody waits for must not be the next one's
+                self.close()
+                raise
+        answer: dict[str, Any] = json.loads(told)
+        return answer
 
-    def judge(self, instance: Instance, parser: str, log: str, *, passed: bool, timed_out: bool) -> Judged:
-        """What the official harness says of a log. ``passed``: the command ended with status 0."""
-        words = self._constants
-        # The markers are the harness's: those that the code under test printed are none.
-        inside = log.replace(">>>>>", "> > >")
-        text = f"{words.START_TEST_OUTPUT}\n{inside}\n{words.END_TEST_OUTPUT}\n{words.TEST_EXIT_CODE}: {0 if passed else 1}\n"
-        if timed_out:
-            text += f"{words.TESTS_TIMEOUT}\n"
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".log") as file:
-            file.write(text)
-            file.flush()
-            statuses, unread = self._read(instance, parser, file.name)
-        return self._judged(instance, statuses, unread)
+    def close(self) -> None:
+        """End the process."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout, self._complaints):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
 
-    def judge_channel(
-        self, instance: Instance, parser: str, outcomes: Sequence[tuple[str, str]], *, passed: bool, timed_out: bool
-    ) -> Judged:
-        """The same of what our own channel says: word and name of each test, as a log would have them."""
-        lines = "".join(f"{word} {name}\n" for name, word in outcomes)
-        return self.judge(instance, parser, lines, passed=passed, timed_out=timed_out)
-
-    def _read(self, instance: Instance, parser: str, log: str) -> tuple[Mapping[str, str], str]:
-        """Words by name, or why there are none. A pattern at work cannot be stopped, so it is at work in a child."""
-        with tempfile.TemporaryFile() as told:
-            child = os.fork()
-            if child == 0:
-                try:
-                    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
-                    statuses, found = self._grading.get_logs_eval(self._test(instance, parser), log)
-                    told.write(json.dumps([statuses, "" if found else "the log shows no results"]).encode())
-                    told.flush()
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            if os.waitpid(child, 0)[1] != 0:
-                return {}, f"the official parser came to no end on the log, or to none within {MOST_CPU_S} CPU seconds"
-            told.seek(0)
-            statuses, unread = json.load(told)
-            return statuses, unread
-
-    def _judged(self, instance: Instance, statuses: Mapping[str, str], unread: str) -> Judged:
-        if unread:  # where only failures are looked for, no word of any would be a success
-            return Judged(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, unread)
-        gold = {"FAIL_TO_PASS": instance.FAIL_TO_PASS, "PASS_TO_PASS": instance.PASS_TO_PASS}
-        report = self._grading.get_eval_tests_report(dict(statuses), gold, eval_type=self._eval_type(instance))
-        failed, broken = (tuple(report[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"))
-        return Judged(failed, broken)
-
-    def _eval_type(self, instance: Instance) -> Any:
-        """Of some repositories the logs name failures only."""
-        kinds = self._constants.EvalType
-        return kinds.FAIL_ONLY if instance.repo in self._constants.FAIL_ONLY_REPOS else kinds.PASS_AND_FAIL
-
-    def _test(self, instance: Instance, parser: str) -> Any:
-        return self._spec(
-            instance_id=instance.instance_id,
-            image="",
-            eval_script_list=[],
-            repo=instance.repo,
-            version=instance.version,
-            FAIL_TO_PASS=list(instance.FAIL_TO_PASS),
-            PASS_TO_PASS=list(instance.PASS_TO_PASS),
-            log_parser=parser,
-            eval_type=self._eval_type(instance).value,
+    def _told(self, line: str) -> str:
+        child = self._child = self._child or self._started()
+        assert child.stdin is not None and child.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(f"{line}\n")
+            child.stdin.flush()
+        if told := child.stdout.readline():
+            return told
+        status, complaint = child.wait(), self._complaint()
+        self.close()
+        if status == -signal.SIGXCPU:
+            return json.dumps({"unread": ENDLESS.format(MOST_CPU_S)})
+        raise EnvironmentProblem(
+            f"the package swebench does not work: {complaint or f'it ended with status {status}'}",
+            "pip install 'apex-framework[swebench]'",
         )
+
+    def _started(self) -> subprocess.Popen[str]:
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        return subprocess.Popen(
+            [sys.executable, "-P", "-X", "utf8", "-m", f"{__package__}.harness"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C is for us
+        )
+
+    def _complaint(self) -> str:
+        """The last line of what it wrote."""
+        assert self._complaints is not None
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from apex_framework.errors import EnvironmentProblem, MissingExtraError
+from apex_framework.errors import EnvironmentProblem
 from apex_framework.interfaces import Comparison, TestOutcome, TestReport, Verdict
 
 from . import official
@@ -62,55 +61,28 @@ class Opinion:
     wrong: frozenset[str]
 
 
-class SecondOpinion:
-    """Raises MissingExtraError without the official package."""
+def opinion(instance: Instance, patch: str, run: Run, left_out: frozenset[str]) -> Opinion:
+    """``left_out`` tests do not count for "resolved": they fail here with the gold patch, too.
 
-    def __init__(self) -> None:
-        if not official.version():
-            raise MissingExtraError("the official harness's opinion", "swebench", "swebench")
-        from swebench.harness import constants, grading, utils
-        from swebench.harness.log_parsers.python import MAP_REPO_TO_PARSER_PY
+    Raises MissingExtraError, EnvironmentProblem when the package does not work.
+    """
+    names = {*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS}
+    if tests := _report(instance, instance.PASS_TO_PASS, patch, run).get("tests_status"):
+        names = {name for kind in ("FAIL_TO_PASS", "PASS_TO_PASS") for name in tests[kind]["failure"]}
+    counted = tuple(name for name in instance.PASS_TO_PASS if name not in left_out)
+    return Opinion(bool(_report(instance, counted, patch, run).get("resolved")), frozenset(names))
 
-        self._words: Any = constants
-        self._report: Any = grading.get_eval_report
-        self._test: Any = utils.make_test_spec
-        self._parsers: Mapping[str, Any] = MAP_REPO_TO_PARSER_PY
 
-    def judge(self, instance: Instance, patch: str, run: Run, left_out: frozenset[str]) -> Opinion:
-        """``left_out`` tests do not count for "resolved": they fail here with the gold patch, too."""
-        everything = self._ask(instance, instance.PASS_TO_PASS, patch, run)
-        tests = everything.get("tests_status")
-        names = {*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS}
-        if tests is not None:
-            names = {name for kind in ("FAIL_TO_PASS", "PASS_TO_PASS") for name in tests[kind]["failure"]}
-        counted = tuple(name for name in instance.PASS_TO_PASS if name not in left_out)
-        return Opinion(bool(self._ask(instance, counted, patch, run)["resolved"]), frozenset(names))
-
-    def _ask(self, instance: Instance, must_stay: tuple[str, ...], patch: str, run: Run) -> Mapping[str, Any]:
-        """The report of one instance, from a log with the marks that the harness's own script would have printed."""
-        parser, words = self._parsers.get(instance.repo), self._words
-        kind = words.EvalType.FAIL_ONLY if instance.repo in words.FAIL_ONLY_REPOS else words.EvalType.PASS_AND_FAIL
-        row = {
-            **instance.to_row(),
-            "PASS_TO_PASS": list(must_stay),
-            "image": "",
-            "eval_script": "",
-            "log_parser": parser.__name__ if parser else "parse_log_pytest",
-            "eval_type": kind.value,
-        }
-        if run.report is None:
-            log = f"{words.APPLY_PATCH_FAIL}\n{run.why}\n"
-        else:
-            log = f"{words.START_TEST_OUTPUT}\n{run.report.output}\n{words.END_TEST_OUTPUT}\n"
-            log += f"{words.TEST_EXIT_CODE}: {0 if run.passed else 1}\n"
-            log += f"{words.TESTS_TIMEOUT}\n" if run.report.status == "timeout" else ""
-        prediction = {"instance_id": instance.instance_id, "model_name_or_path": "apex", "model_patch": patch}
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".log") as file:
-            file.write(log)
-            file.flush()
-            report = self._report(self._test(row), prediction, file.name, include_tests_status=True)
-        found: Mapping[str, Any] = report[instance.instance_id]
-        return found
+def _report(instance: Instance, must_stay: tuple[str, ...], patch: str, run: Run) -> Mapping[str, Any]:
+    said = {
+        "instance": {**instance.to_row(), "PASS_TO_PASS": json.dumps(must_stay)},
+        "patch": patch,
+        "log": run.report and run.report.output,
+        "why": run.why,
+        "passed": run.passed,
+        "timed_out": run.report is not None and run.report.status == "timeout",
+    }
+    return official.ask("report", said)
 
 
 def compared(task: str, patch: str, ours: Verdict, grade: Grade, theirs: Opinion, seconds: float) -> Comparison:

@@ -15,12 +15,12 @@ from typing import Any, Final
 from apex_framework.errors import ApexError, MissingExtraError, SuiteError, UsageError
 from apex_framework.interfaces import Comparison, Diffs, Task, TaskCheck, Verdict, Workspace, WorkspaceProvider
 
-from . import repositories
+from . import official, repositories
 from .checks import Checks, Record, key_of
 from .environments import Environment, Table
 from .grading import Grade, Grader, test_files
 from .rows import SPLITS, Instance, read_instances
-from .second_opinion import Logs, SecondOpinion, compared, damaged
+from .second_opinion import Logs, compared, damaged, opinion
 
 HUB: Final = {"swebench_lite": "SWE-bench/SWE-bench_Lite", "swebench_verified": "SWE-bench/SWE-bench_Verified"}
 EVALUATOR: Final = "swebench/native"
@@ -176,7 +176,7 @@ class SweBenchSuite:
         if environment is None:
             yield Comparison(task.id, infrastructure_error=f"no environment for {instance.repo} {instance.version}")
             return
-        second = SecondOpinion()
+        official.require("the official grader")
         key, logs = key_of(instance, environment), Logs(folder, instance)
         patches = {"gold": instance.patch, "empty": "", "damaged": damaged(instance.patch)}
         started, grades, left_out = time.perf_counter(), dict[str, Grade](), frozenset[str]()
@@ -188,15 +188,15 @@ class SweBenchSuite:
                     run = self._grader.run(instance, environment, self._clone(instance), patch)
                     logs.keep(key, name, patch, run)
                 grade = grades[patch] = self._grader.judge(instance, environment, run)
+                if name == "gold":
+                    left_out = _left_out(instance, grade)
+                theirs = opinion(instance, patch, run, left_out)
             except MissingExtraError:
                 raise
             except (ApexError, OSError) as error:
                 yield Comparison(task.id, name, infrastructure_error=str(error))
                 return
-            if name == "gold":
-                left_out = _left_out(instance, grade)
             ours = _verdict(instance, environment.evaluator, grade, left_out)
-            theirs = second.judge(instance, patch, run, left_out)
             yield compared(task.id, name, ours, grade, theirs, time.perf_counter() - before)
         if self._checks.find(key) is None:
             self._keep(key, task, self._checked(instance, started, grades.__getitem__))

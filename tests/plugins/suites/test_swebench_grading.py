@@ -21,10 +21,10 @@ from apex_framework.interfaces import ComparesVerdicts, Comparison, TestOutcome,
 from apex_suites.swebench.checks import key_of
 from apex_suites.swebench.environments import Table
 from apex_suites.swebench.grading import Grade, Grader, Run, _by_channel, _outcomes
-from apex_suites.swebench.official import Judged, Official
+from apex_suites.swebench.official import Judged, judge, judge_channel
 from apex_suites.swebench.patches import apply
 from apex_suites.swebench.rows import Instance, read_instances
-from apex_suites.swebench.second_opinion import Logs, SecondOpinion, damaged
+from apex_suites.swebench.second_opinion import Logs, damaged, opinion
 from apex_suites.swebench.suite import SweBenchSuite, _verdict
 
 PATCH = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n@@ -9 +9 @@\n-y = 1\n+y = 2\n"
@@ -114,19 +114,13 @@ def test_our_verdicts_are_the_official_harness_s_test_by_test(suite: SweBenchSui
     assert len(suite.tasks("dev")) == 1  # and the task was checked by the way
 
 
-BUGS: dict[str, tuple[str, str, Callable[..., Any]]] = {
-    "pass-to-pass is ignored": (
-        "official.Official",
-        "_judged",
-        lambda real: lambda self, *a: replace(real(self, *a), broken=()),
-    ),
-    "another parser": ("official.Official", "judge", lambda real: lambda self, i, p, *a, **k: real(self, i, "parse_log_maven", *a, **k)),
+BUGS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "pass-to-pass is ignored": ("official", lambda *a, **k: replace(judge(*a, **k), broken=())),
+    "another parser": ("official", lambda i, _, *a, **k: judge(i, "parse_log_maven", *a, **k)),
     "whoever ends well has passed": (
-        "official.Official",
-        "judge",
-        lambda real: lambda self, i, p, log, *, passed, timed_out: Judged((), ()) if passed else Judged(i.FAIL_TO_PASS, ()),
-    ),
-    "nothing is ever resolved": ("grading.Grader", "judge", lambda real: lambda self, i, *a: replace(real(self, i, *a), failed=i.FAIL_TO_PASS)),
+        "official", lambda i, p, log, *, passed, timed_out: Judged((), ()) if passed else Judged(i.FAIL_TO_PASS, ())),
+    "nothing is ever resolved": (
+        "grading.Grader", lambda self, i, *a, real=Grader.judge: replace(real(self, i, *a), failed=i.FAIL_TO_PASS)),
 }  # fmt: skip
 
 
@@ -134,10 +128,8 @@ BUGS: dict[str, tuple[str, str, Callable[..., Any]]] = {
 def test_planted_a_bug_in_our_grading_differs_from_the_official_verdict(
     suite: SweBenchSuite, tmp_path: Path, bug: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner, name, plant = BUGS[bug]
-    target = f"apex_suites.swebench.{owner}.{name}"
-    real = {"_judged": Official._judged, "judge": Official.judge if "official" in owner else Grader.judge}[name]
-    monkeypatch.setattr(target, plant(real))
+    owner, planted = BUGS[bug]
+    monkeypatch.setattr(f"apex_suites.swebench.{owner}.judge", planted)
     assert not all(one.equal for one in compared(suite, tmp_path))
 
 
@@ -174,7 +166,7 @@ def judged(one: Instance, told: Run, *left_out: str) -> tuple[str, bool]:
     assert environment is not None
     grade = Grader(lambda: pytest.fail("nothing is to be run")).judge(one, environment, told)
     ours = _verdict(one, environment.evaluator, grade, frozenset(left_out))
-    theirs = SecondOpinion().judge(one, PATCH, told, frozenset(left_out))
+    theirs = opinion(one, PATCH, told, frozenset(left_out))
     same = ours.success == theirs.resolved and theirs.wrong == {*grade.failed, *grade.broken}
     return ours.infrastructure_error or ("resolved" if ours.success else "not resolved"), same
 
@@ -237,10 +229,9 @@ def test_a_log_that_forges_a_success_is_no_verdict_and_one_that_forges_half_of_i
 
 def test_of_some_repositories_logs_name_failures_only() -> None:
     one = instance("eslint/eslint", "1", ("a", "b"))
-    official = Official()
 
     def told(log: str, *, passed: bool) -> Judged:
-        return official.judge(one, "parse_log_eslint", log, passed=passed, timed_out=False)
+        return judge(one, "parse_log_eslint", log, passed=passed, timed_out=False)
 
     assert not told("Executed 2 of 2\n", passed=True).wrong
     assert told("  1) a\n     Error: x\n", passed=False).failed == ("a",)
@@ -266,6 +257,7 @@ def test_a_line_on_which_a_pattern_comes_to_no_end_does_not_hold_the_grader_up(m
     grader = Grader(lambda: pytest.fail("nothing is to be run"))
     grade = grader.judge(sympy, environment, by_command(endless, passed=True))
     assert grade.failed == ("test_a",) and "within 1 CPU seconds" in grade.detail
+    assert not opinion(sympy, PATCH, by_command(endless, passed=True), frozenset()).resolved
     assert grader.judge(sympy, environment, runs["gold"]) == Grade()
 
 
@@ -286,7 +278,7 @@ def test_names_that_the_data_cut_off_are_found_as_the_official_harness_finds_the
     one = instance("pallets/flask", "2.3", (f"{T}test_a[log(photon", f"{T}test_b"))
     told = {**statuses, "test_b": "passed"}
     outcomes = _outcomes(TestReport(tuple(TestOutcome(f"{T}{name}", status) for name, status in told.items())))
-    theirs = Official().judge_channel(one, "parse_log_pytest", outcomes, passed=False, timed_out=False)
+    theirs = judge_channel(one, "parse_log_pytest", outcomes, passed=False, timed_out=False)
     ours = _by_channel(one, outcomes)
     assert bool(ours.failed) == fails
     assert (ours.wrong == theirs.wrong) or theirs.unread

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 from swebench_world import FILE, World, make_world
 
 from apex_framework.interfaces import Task, TestReport
-from apex_suites.swebench.official import Official
+from apex_suites.swebench import official
 from apex_suites.swebench.rows import read_instances
 from apex_suites.swebench.suite import SweBenchSuite
 from apex_workspaces.checkout import CheckoutWorkspace, CheckoutWorkspaces
@@ -86,7 +86,6 @@ def test_a_log_that_says_what_our_channel_did_not_see_is_no_verdict(tmp_path: Pa
 def test_markers_of_the_harness_in_the_output_are_none(tmp_path: Path) -> None:
     (instance,) = read_instances(make_world(tmp_path, runner="pytest").data)
     log = "".join(f"PASSED {name}\n" for name in (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS))
-    official = Official()
 
     def judged(text: str, *, passed: bool = True, timed_out: bool = False) -> bool:
         found = official.judge(instance, "parse_log_pytest", text, passed=passed, timed_out=timed_out)
