@@ -48,15 +48,16 @@ class FakeWorld(ApexSpec):
     When ``stop_after`` episodes have been ``finished`` inline, somebody presses Ctrl-C.
     """
 
-    def __init__(self, work: Callable[[EpisodeJob], EpisodeResult]) -> None:
-        self.work, self.inline = work, False
+    suite: type[TaskSuite] = FakeSuite
+
+    def __init__(self, work: Callable[[EpisodeJob], EpisodeResult], *, inline: bool = False) -> None:
+        self.work, self.inline = work, inline
         self.finished = 0
         self.stop_after: int | None = None
 
     @hookimpl
     def apex_suites(self, add: Any) -> None:
-        suite: type[TaskSuite] = FakeSuite
-        add("fake", suite)
+        add("fake", self.suite)
 
     @hookimpl
     def apex_executors(self, add: Any) -> None:
@@ -79,18 +80,20 @@ class FakeWorld(ApexSpec):
         self.finished += 1
 
 
+def context_of(world: FakeWorld, *, json: bool = False) -> Context:
+    """The program's context, in which nothing but the world runs episodes."""
+    context = Context(json=json)
+    context._plugins = load_plugins(block=("executors",), plugins={"world": world})
+    return context
+
+
 class Terminal:
     """Runs a command as the program does, and keeps what it wrote."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, world: FakeWorld) -> None:
         self._capsys = capsys
         self.world = world
-        monkeypatch.setattr("apex_framework.cli.context.Context", self._context)
-
-    def _context(self) -> Context:
-        context = Context(json=self.json)
-        context._plugins = load_plugins(block=("executors",), plugins={"world": self.world})
-        return context
+        monkeypatch.setattr("apex_framework.cli.context.Context", lambda: context_of(self.world, json=self.json))
 
     def __call__(self, command: click.Command, *arguments: str, json: bool = False) -> tuple[int, str, str]:
         self.json = json

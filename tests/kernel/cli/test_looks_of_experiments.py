@@ -6,24 +6,21 @@ import json
 import os
 import signal
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from fake_world import FakeSuite, FakeWorld, context_of
 
-from apex_executors.local import LocalExecutor
 from apex_framework.cli import boundary
-from apex_framework.cli.context import Context
 from apex_framework.cli.planned import register_plan, run_plan
 from apex_framework.errors import ArtifactError, ConfigError, PlanChangedError
 from apex_framework.experiment.folder import LOOKS
 from apex_framework.experiment.looks import read_looks
-from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, TaskSuite, Verdict, Workspace, WorkspaceProvider
-from apex_framework.plugins import load_plugins
+from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task
 from apex_framework.ports import SystemFiles
 
 PLAN = """
@@ -47,52 +44,25 @@ arms = ["bandit_v1", "static_star", "single"]
 Solves = Callable[[str, int], bool]
 
 
-class FakeSuite:
-    """Thirty tasks in six clusters; nothing is ever graded here."""
-
-    name = "fake"
-    digest = "d1"
-
-    def __init__(self, limit: int | None = None, **_options: object) -> None: ...
+class ThirtyTasks(FakeSuite):
+    """In six clusters."""
 
     def tasks(self, split: str) -> list[Task]:
         return [Task(f"c{i % 6}-{i}", "fake", split, "broken", cluster=f"c{i % 6}", meta={}) for i in range(30)]
 
-    def workspaces(self) -> WorkspaceProvider:
-        from fake_episodes import NoWorkspaces  # of a folder that the fixture adds
 
-        made: WorkspaceProvider = NoWorkspaces()
-        return made
+class World(FakeWorld):
+    """Episodes end as ``solves`` says."""
 
-    def grade(self, task: Task, workspace: Workspace) -> Verdict:
-        raise AssertionError("nothing is graded")
-
-
-class World(ApexSpec):
-    """The suite, and an executor whose episodes end as ``solves`` says."""
+    suite = ThirtyTasks
 
     def __init__(self, work: Callable[[EpisodeJob], EpisodeResult], solves: Solves) -> None:
-        self.work, self.solves, self.ran = work, solves, 0
+        def solved(job: EpisodeJob) -> EpisodeResult:
+            made = work(job)
+            success = solves(str(job.arm["name"]), int(job.task_id.split("-")[1]))
+            return replace(made, record={**made.record, "success": success, "wall_ms": 1.0})
 
-    @hookimpl
-    def apex_suites(self, add: Any) -> None:
-        suite: type[TaskSuite] = FakeSuite
-        add("fake", suite)
-
-    @hookimpl
-    def apex_executors(self, add: Any) -> None:
-        world = self
-
-        class Executor(LocalExecutor):
-            def run(self, jobs: Iterable[EpisodeJob], work: object, *, workers: int) -> Iterator[EpisodeResult]:
-                for job in jobs:
-                    world.ran += 1
-                    made = world.work(job)
-                    arm, number = str(job.arm["name"]), int(job.task_id.split("-")[1])
-                    record = {**made.record, "success": world.solves(arm, number), "wall_ms": 1.0}
-                    yield replace(made, record=record)
-
-        add("local", Executor)
+        super().__init__(solved, inline=True)
 
 
 class Experiment:
@@ -101,16 +71,11 @@ class Experiment:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def _context(self) -> Context:
-        context = Context(json=True)
-        context._plugins = load_plugins(block=("executors",), plugins={"world": self.world})
-        return context
-
     def register(self) -> None:
-        register_plan(self._context(), Path("plan.toml"), {})
+        register_plan(context_of(self.world, json=True), Path("plan.toml"), {})
 
     def run(self, out: str = "out", *, deviate: str | None = None) -> int:
-        return run_plan(self._context(), Path("plan.toml"), {}, Path(out), deviate)
+        return run_plan(context_of(self.world, json=True), Path("plan.toml"), {}, Path(out), deviate)
 
     @staticmethod
     def result(out: str = "out") -> dict[str, Any]:
@@ -119,10 +84,8 @@ class Experiment:
 
 
 @pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fake_episodes: ModuleType) -> Callable[..., Experiment]:
+def make(own_folder: Path, fake_episodes: ModuleType) -> Callable[..., Experiment]:
     """A registered plan in a world in which ``solves`` says who solves what."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def made(solves: Solves, text: str = PLAN) -> Experiment:
         Path("plan.toml").write_text(text)
@@ -158,7 +121,7 @@ def test_an_experiment_stops_at_the_look_that_decides(
     assert experiment.run() == 0
     taken = read_looks(Path("out"))
     assert [look.decision for look in taken] == [*["ON"] * (looks - 1), word]
-    assert experiment.world.ran == 3 * (4, 12, 24)[looks - 1]
+    assert experiment.world.finished == 3 * (4, 12, 24)[looks - 1]
     assert sorted(path.name for path in Path("out").glob("*@*")) == [f"main@look{n + 1}" for n in range(looks)]
     result = experiment.result()
     assert (result["decision"]["word"], len(result["decision"]["looks"])) == (word, looks)
@@ -168,7 +131,7 @@ def test_an_experiment_stops_at_the_look_that_decides(
     assert {arm["tasks"] for arm in result["runs"][0]["arms"]} == {(4, 12, 24)[looks - 1]}
     before = Path("out", LOOKS).read_bytes()
     assert experiment.run() == 0
-    assert experiment.world.ran == 3 * (4, 12, 24)[looks - 1]
+    assert experiment.world.finished == 3 * (4, 12, 24)[looks - 1]
     assert Path("out", LOOKS).read_bytes() == before
 
 
@@ -326,7 +289,7 @@ def test_looks_beyond_the_tasks_that_there_are_run_nothing(make: Callable[..., E
     experiment = make(all_alike, PLAN.replace("24", "40"))
     with pytest.raises(ConfigError, match="a look at 40 tasks is beyond the 30"):
         experiment.run()
-    assert experiment.world.ran == 0 and not list(Path("out").glob("*@*"))
+    assert experiment.world.finished == 0 and not list(Path("out").glob("*@*"))
 
 
 def test_without_a_static_topology_nothing_is_called_go(make: Callable[..., Experiment]) -> None:

@@ -1,0 +1,189 @@
+"""An experiment's folder that is another's, was killed, moved, edited, or is of another build."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_plans import CLAIM, PlanTerminal, plan, settings
+
+from apex_framework.cli.experiment import experiment
+from apex_framework.cli.report import report
+from apex_framework.cli.resume import resume
+from apex_framework.cli.verify import verify
+from apex_framework.experiment.manifest import write_manifest
+from apex_framework.ports import SystemFiles
+
+
+def test_a_decision_that_the_runs_do_not_bear_out_is_not_reported(planned: PlanTerminal) -> None:
+    plan("", more=CLAIM)
+    assert planned(experiment, "plan.toml", "--register")[0] == 0
+    assert planned.run()[0] == 0
+    assert planned(report, "out/main")[0] == 0
+    path = Path("out/experiment.json")
+    data = json.loads(path.read_text())
+    assert data["decision"]["word"] != "GO"
+    data["decision"]["word"] = "GO"
+    path.write_text(json.dumps(data))
+    for form in ("table", "html"):
+        status, out, err = planned(report, "out/main", "--format", form)
+        assert (status, out) == (3, "")
+        assert "error[E0303]" in err and "the decision's word is 'GO'" in err
+        assert f"apex verify {Path('out').absolute()}" in err
+    assert planned.run()[0] == 0  # made again from the runs
+    assert planned(report, "out/main")[0] == 0
+
+
+def test_a_changed_run_names_the_command_that_tells_all_of_it(planned: PlanTerminal) -> None:
+    assert planned.run()[0] == 0
+    with Path("out/main/calls.jsonl").open("a") as file:
+        file.write("{}\n")
+    status, _, err = planned(report, "out/main")
+    assert (status, "apex verify out/main" in err) == (3, True)
+
+
+def test_a_run_without_an_episode_says_how_it_goes_on(planned: PlanTerminal) -> None:
+    assert planned.run()[0] == 0
+    Path("out/main/DONE").unlink()
+    Path("out/main/episodes.jsonl").unlink()
+    status, _, err = planned(report, "out/main")
+    assert (status, "apex resume out/main" in err, "no episode yet" in err) == (3, True, True)
+
+
+def test_the_folder_of_another_experiment_stays_as_it_is(planned: PlanTerminal) -> None:
+    assert planned.run()[0] == 0
+    before = Path("out/experiment.json").read_bytes()
+    plan('"main"', '"second"', path="other.toml")
+    for why in ((), ("--deviate", "I like that folder")):
+        status, out, err = planned(experiment, "other.toml", "--out", "out", "--no-report", *why)
+        assert (status, out) == (2, "")
+        assert "error[E0204]: out holds experiment 'plan', not 'other'\n  choose another --out\n" in err
+    assert not Path("out/second").exists() and not Path("out/deviations.jsonl").exists()
+    assert Path("out/experiment.json").read_bytes() == before
+    assert planned.run()[0] == 0
+
+
+def test_a_plan_that_was_edited_since_goes_on_with_its_reason_only(planned: PlanTerminal) -> None:
+    assert planned.run()[0] == 0
+    before = Path("out/experiment.json").read_bytes()
+    plan("", more='[[part]]\nname = "late"\narms = ["single"]\n')
+    status, _, err = planned.run()
+    assert (status, "out/experiment.json is of a plan with digest" in err, "--deviate" in err) == (2, True, True)
+    assert Path("out/experiment.json").read_bytes() == before and not Path("out/late").exists()
+    assert planned.run("--deviate", "an afterthought")[0] == 0
+    assert "an afterthought" in Path("out/experiment.json").read_text()
+    assert planned.run()[0] == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"results": 3}'])
+def test_a_file_that_is_no_result_is_not_overwritten(planned: PlanTerminal, text: str) -> None:
+    Path("out").mkdir()
+    Path("out/experiment.json").write_text(text)
+    status, _, err = planned.run()
+    assert (status, "no result of an experiment" in err) == (3, True)
+    assert [path.name for path in Path("out").iterdir()] == ["experiment.json"]
+    assert Path("out/experiment.json").read_text() == text
+
+
+def test_a_run_folder_is_no_place_for_an_experiment(planned: PlanTerminal) -> None:
+    assert planned.run()[0] == 0
+    status, _, err = planned(experiment, "plan.toml", "--out", "out/main")
+    assert (status, "out/main is a run folder" in err) == (3, True)
+    assert not Path("out/main/main").exists()
+
+
+def files(folder: str) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("killed", ["before its first run", "in its first run", "of an older build"])
+def test_an_experiment_that_was_killed_early_keeps_its_folder(planned: PlanTerminal, killed: str) -> None:
+    assert planned.run()[0] == 0
+    Path("out/experiment.json").unlink()
+    if killed == "before its first run":
+        shutil.rmtree("out/main")
+    else:
+        Path("out/main/DONE").unlink()
+    if killed == "of an older build":
+        Path("out/begun.json").unlink()
+    before = files("out")
+    plan('"main"', '"second"', path="other.toml")
+    for why in ((), ("--deviate", "I like that folder")):
+        status, out, err = planned(experiment, "other.toml", "--out", "out", "--no-report", *why)
+        assert (status, out) == (2, "")
+        assert "error[E0204]: out holds experiment 'plan', not 'other'\n  choose another --out\n" in err
+    assert files("out") == before
+    assert planned.run()[0] == 0
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_plan_that_was_edited_after_an_early_kill_is_another_one(planned: PlanTerminal, older: bool) -> None:
+    assert planned.run()[0] == 0
+    Path("out/experiment.json").unlink()
+    if older:
+        Path("out/begun.json").unlink()
+    before = files("out")
+    plan('"main"', '"second"')
+    status, _, err = planned.run()
+    assert (status, "--deviate" in err) == (2, True)
+    assert ("out/main is no run of this plan" if older else "out/begun.json is of a plan with digest") in err
+    assert files("out") == before
+
+
+def test_a_folder_that_was_moved_is_read_as_it_is_and_gone_on_with_where_its_data_lies_now(
+    planned: PlanTerminal,
+) -> None:
+    Path("a").write_text("")
+    plan(*settings('suite_options = { data = "a" }'))
+    assert planned.run("--data", "a")[0] == 0
+    Path("new").mkdir()
+    Path("a").rename("new/a")
+    shutil.move("out", "moved")
+    for command, what in ((report, "moved/main"), (verify, "moved")):
+        status, _, err = planned(command, what)
+        assert status == 0, err
+    Path("moved/main/DONE").unlink()
+    rows = Path("moved/main/episodes.jsonl")
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:2]))
+    status, out, err = planned(resume, "moved/main", "--no-report")
+    assert (status, out) == (2, "")
+    gone = f"moved/main: its suite's data, {os.getcwd()}/a, is not there\n  apex resume moved/main --data "
+    assert gone in err
+    Path("new/b").write_text("")
+    status, _, err = planned(resume, "moved/main", "--no-report", "--data", "new/b")
+    assert (status, "suite_digest" in err) == (2, True), err
+    planned.world.places.clear()
+    status, _, err = planned(resume, "moved/main", "--no-report", "--data", "new/a")
+    assert status == 0, err
+    assert planned.world.places == [{"data": f"{os.getcwd()}/new/a"}] * 2
+    assert json.loads(Path("moved/main/run.json").read_text())["plan"]["settings"]["suite_options"] == {
+        "data": f"{os.getcwd()}/a"
+    }
+    status, _, err = planned(experiment, "plan.toml", "--out", "moved", "--no-report", "--data", "new/a")
+    assert status == 0, err
+
+
+@pytest.mark.parametrize("told_by", ["the result", "its runs", "nobody"])
+def test_a_result_of_another_build_is_told_from_an_edited_one(planned: PlanTerminal, told_by: str) -> None:
+    plan("", more=CLAIM)
+    assert planned(experiment, "plan.toml", "--register")[0] == 0
+    assert planned.run()[0] == 0
+    path, run = Path("out/experiment.json"), Path("out/main/run.json")
+    data = json.loads(path.read_text())
+    data["decision"]["word"] = "GO"
+    other = {**data["code"], "apex_framework": "0" * 64}
+    if told_by == "the result":
+        data["code"] = other
+    elif told_by == "its runs":  # of a build that did not write its code into the result
+        del data["code"]
+        run.write_text(json.dumps({**json.loads(run.read_text()), "code": other}))
+        write_manifest(run.parent, SystemFiles())
+    path.write_text(json.dumps(data))
+    another = "another build computed it (apex_framework 000000000000 -> "
+    for command, what, status in ((report, "out/main", 3), (verify, "out", 5)):
+        found, _, err = planned(command, what)
+        assert found == status
+        assert (another in err, "its runs say" in err) == (told_by != "nobody", told_by == "nobody"), err
