@@ -130,7 +130,7 @@ class Harness:
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(f"{line}\n")
             child.stdin.flush()
-        if told := child.stdout.readline():
+        if (told := child.stdout.readline()).endswith("\n"):
             return told
         status, complaint = child.wait(), self._complaint()
         self.close()
