@@ -26,6 +26,8 @@ from .rows import Instance
 TIMEOUT_S: Final = 1800.0
 _NO_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Endings of touched files that the official harness does not hand to a test command."""
+_MOST_TOLD: Final = 200
+"""Characters of a log's line that are repeated."""
 _WORDS: Final = {"passed": "PASSED", "failed": "FAILED", "error": "ERROR", "timeout": "ERROR"}
 _PASSED: Final = ("PASSED", "XFAIL")
 _ORDER: Final = (*_PASSED, "SKIPPED", "ERROR", "FAILED")
@@ -127,13 +129,19 @@ class Grader:
             return Grade(judged.failed, judged.broken, detail=told)
         ended = {"passed": run.passed, "timed_out": report.status == "timeout"}
         log = official.judge(instance, environment.parser, report.output, **ended)
-        told = told or log.unread
+        if log.unread and not told:
+            told = f"{log.unread}; it ends with: {_last_line(report.output)}"
         if environment.runner != "pytest":
             return Grade(log.failed, log.broken, detail=told)
         channel = official.judge_channel(instance, environment.parser, _outcomes(report), **ended)
         names = (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS)
         disputed = tuple(name for name in names if name in log.wrong ^ channel.wrong)
         return Grade(log.failed, log.broken, disputed, told)
+
+
+def _last_line(log: str) -> str:
+    """As much of it as tells what kept the tests from being run: a package that is not there, a broken collection."""
+    return next((line.strip()[:_MOST_TOLD] for line in reversed(log.splitlines()) if line.strip()), "nothing")
 
 
 def _can_tell(instance: Instance, environment: Environment) -> None:

@@ -248,6 +248,16 @@ def test_a_log_whose_end_was_cut_off_says_so(monkeypatch: pytest.MonkeyPatch) ->
     assert grade.failed and "the rest was not read" in grade.detail
 
 
+def test_a_log_without_results_says_how_it_ends() -> None:
+    environment = Table().find(DJANGO_1)
+    assert environment is not None
+    grader = Grader(lambda: pytest.fail("nothing is to be run"))
+    crash = "Traceback:\n  x\nModuleNotFoundError: No module named 'tomli'\n \n"
+    grade = grader.judge(DJANGO_1, environment, by_command(crash, passed=False))
+    assert grade.detail == "the log shows no results; it ends with: ModuleNotFoundError: No module named 'tomli'"
+    assert grader.judge(DJANGO_1, environment, by_command("", passed=False)).detail.endswith("it ends with: nothing")
+
+
 def test_a_line_on_which_a_pattern_comes_to_no_end_does_not_hold_the_grader_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apex_suites.swebench.official.MOST_CPU_S", 1)
     sympy, runs = recorded()["sympy"]
