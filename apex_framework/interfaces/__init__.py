@@ -43,7 +43,7 @@ from .llm import (
 from .message import BROADCAST, MAX_PAYLOAD_BYTES, AgentID, DeadReason, Epoch, Message, MessagePriority, RouteResult
 from .policy import ModelCall, Policy, Ruling, Subject
 from .report import Illustrated, Illustrates, Report
-from .sandbox import Confinement, Level, Sandbox, SandboxStatus
+from .sandbox import WATCHER, Confinement, Level, Sandbox, SandboxStatus
 from .store import BlobInfo, BlobStore
 from .suite import (
     ChecksTasks,
@@ -68,6 +68,7 @@ __all__ = [
     "MAX_PAYLOAD_BYTES",
     "MOST_TOKENS",
     "STAY",
+    "WATCHER",
     "Agent",
     "AgentContext",
     "AgentID",

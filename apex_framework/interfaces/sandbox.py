@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 
 class Level(IntEnum):
@@ -43,6 +43,11 @@ class SandboxStatus:
     lacks: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     """Names of the probes (attempts to get out) that were stopped."""
+
+
+WATCHER: Final = "apex-sandbox"
+"""What a sandbox calls a process of its own that stays beside the confined ones: whoever asks whether they still do
+something leaves it out (Linux: ``PR_SET_NAME``)."""
 
 
 @runtime_checkable

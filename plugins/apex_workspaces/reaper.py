@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from typing import NamedTuple
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -29,19 +30,29 @@ def _prctl(option: int, value: int) -> bool:
     return bool(libc.prctl(option, value, 0, 0, 0) == 0)
 
 
-def descendants(pid: int) -> dict[int, tuple[str, float]]:
-    """State letter and CPU ticks of every process below ``pid``; empty where there is no /proc."""
+class Process(NamedTuple):
+    """What /proc tells of one: its name, the letter of its state, CPU ticks."""
+
+    name: str
+    state: str
+    ticks: float
+
+
+def descendants(pid: int) -> dict[int, Process]:
+    """Every process below ``pid``; empty where there is no /proc."""
     parents: dict[int, list[int]] = {}
-    facts: dict[int, tuple[str, float]] = {}
+    facts: dict[int, Process] = {}
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir("/proc"):
             if not name.isdigit():
                 continue
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+                head, _, tail = file.read().rpartition(b")")
+                fields = tail.split()
                 parents.setdefault(int(fields[1]), []).append(int(name))
-                facts[int(name)] = (fields[0].decode(), float(fields[11]) + float(fields[12]))
-    found: dict[int, tuple[str, float]] = {}
+                called = head.partition(b"(")[2].decode(errors="replace")
+                facts[int(name)] = Process(called, fields[0].decode(), float(fields[11]) + float(fields[12]))
+    found: dict[int, Process] = {}
     waiting = list(parents.get(pid, ()))
     while waiting:
         child = waiting.pop()

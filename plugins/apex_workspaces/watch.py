@@ -9,6 +9,9 @@ from typing import Any
 
 from .reaper import descendants
 
+_WATCHER = "apex-sandbox"
+"""What a sandbox's own process is called (``apex_framework.interfaces.WATCHER``): it looks at the tree now and then, which is no work."""
+
 
 class Watch:
     """Looks at the process tree now and then: too many processes, too much CPU, or asleep for good."""
@@ -28,11 +31,12 @@ class Watch:
             return ""
         self._next = now + 0.1
         below = descendants(os.getpid())
-        ticks = sum(t for _, t in below.values())
+        working = [process for process in below.values() if process.name != _WATCHER]
+        ticks = sum(process.ticks for process in working)
         if results != self._results:
             self._results, self._base = results, ticks
         # Running, waiting for a CPU or for a disk is not sleep, so load on the machine changes nothing here.
-        if ticks != self._ticks or any(state in "RD" for state, _ in below.values()):
+        if ticks != self._ticks or any(process.state in "RD" for process in working):
             self._ticks, self._since = ticks, now
         if len(below) > self._processes:
             return f"more than {self._processes} processes"

@@ -10,7 +10,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECCOMP = 1, 4, 24, 22
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_NAME = 36, 38, 15
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _MOST_CAPABILITIES = 64
 
@@ -43,6 +43,12 @@ def prctl(option: int, *arguments: int) -> None:
     if _libc.prctl(option, *padded) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def be_called(name: bytes) -> None:
+    """The name of this process in /proc, of at most 15 bytes."""
+    buffer = ctypes.create_string_buffer(name)
+    prctl(PR_SET_NAME, ctypes.addressof(buffer))
 
 
 def no_new_privileges() -> None:

@@ -13,6 +13,8 @@ from . import kernel
 
 TICK_S = 0.1
 """Seconds between two looks at the tree."""
+WATCHER = b"apex-sandbox"
+"""See ``apex_framework.interfaces.WATCHER``, which cannot be imported here."""
 _TOLD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -37,6 +39,7 @@ def supervise(limits: Mapping[str, int], *, own_tree: bool) -> None:
         return
     code = 1
     try:
+        kernel.be_called(WATCHER)
         code = _watch(child, limits, waited)
     finally:
         _end_all(child)
