@@ -14,8 +14,11 @@ from ..errors import UsageError
 from ..interfaces import Verdict
 
 IMPORTED: Final = "swebench/imported"
-_NOT_RESOLVED: Final = ("unresolved_ids", "empty_patch_ids")
-_NOT_JUDGED: Final = ("error_ids", "incomplete_ids")
+_NOT_RESOLVED: Final = ("unresolved_ids", "empty_patch_ids", "error_ids")
+"""A patch that does not apply, or whose tests come to no end, is an error there, and counts as unresolved."""
+_NOT_JUDGED: Final = "incomplete_ids"
+_BROKEN: Final = "infra_failure_ids"
+"""Names of ``error_ids`` and ``unresolved_ids``, since 5.0; reports before that do not tell a broken machine from a patch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +53,31 @@ def read_predictions(path: Path) -> tuple[Prediction, ...]:
 
 
 def imported_verdicts(path: Path) -> dict[str, Verdict]:
-    """What a report of the official harness says of each task. Raises UsageError."""
+    """What a report of the official harness says of each task. Raises UsageError.
+
+    Not judged are tasks without a prediction, and errors that the report itself puts down to the machine.
+    """
     report = _json(str(path), _text(path))
     if not isinstance(report, dict) or not isinstance(report.get("resolved_ids"), list):
         raise UsageError(f"{path}: no report of the official harness", "it has resolved_ids and unresolved_ids")
     found: dict[str, Verdict] = {}
-    for key in (*_NOT_JUDGED, *_NOT_RESOLVED, "resolved_ids"):
-        names = report.get(key, [])
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise UsageError(f"{path}: {key} is no list of names")
-        error = f"the report lists it in {key}" if key in _NOT_JUDGED else ""
-        for name in names:
+    broken = frozenset(_names(path, report, _BROKEN))
+    for key in (_NOT_JUDGED, *_NOT_RESOLVED, "resolved_ids"):
+        for name in _names(path, report, key):
             if name in found and key == "resolved_ids":
                 raise UsageError(f"{path}: {name!r} is resolved and not", "is the report whole?")
+            error = f"the report lists it in {key}" if key == _NOT_JUDGED else ""
+            if key == "error_ids" and name in broken:
+                error = f"the report lists it in {key} and {_BROKEN}"
             found[name] = Verdict(key == "resolved_ids", IMPORTED, detail=key, infrastructure_error=error)
     return found
+
+
+def _names(path: Path, report: dict[str, Any], key: str) -> list[str]:
+    names = report.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageError(f"{path}: {key} is no list of names")
+    return names
 
 
 def json_rows(path: Path) -> Iterator[tuple[str, Any]]:

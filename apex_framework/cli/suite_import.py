@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,16 +38,24 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--suite", default="imported/test", show_default=True, metavar="NAME/SPLIT", help="Where the tasks are from."
 )
+@click.option(
+    "--level",
+    type=click.Choice(("L1", "L2", "L3")),
+    default="L3",
+    show_default=True,
+    help="What kind of evidence the verdicts are: of a simulator, of executed tasks and a rule-based solver, recorded.",
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Run folder to make.")
 @click.pass_obj
 def import_verdicts(
-    context: Context, /, verdicts: Path | None, reports: tuple[str, ...], suite: str, out: Path
+    context: Context, /, verdicts: Path | None, reports: tuple[str, ...], suite: str, level: str, out: Path
 ) -> None:
     """Make a finished run folder out of verdicts that others reached; nothing is run.
 
     A line of VERDICTS is {"arm", "task", "success"} and, where known, "seed", "cluster", "family", "tokens", "steps",
-    "wall_ms", or "error" for an attempt that could not be judged. Every arm needs the same tasks and seeds. What comes
-    out is evidence of level L3: a choice among systems that ran elsewhere, not topologies that were switched.
+    "wall_ms", or "error" for an attempt that could not be judged. Every arm needs the same tasks and seeds. Level
+    L3 is a choice among systems that ran elsewhere, not topologies that were switched; outcomes of a run of your own keep its
+    level with --level. How many were resolved is told of those that were judged, and of all.
     """
     name, slash, split = suite.partition("/")
     if not (name and slash and split in ("train", "dev", "test")):
@@ -65,10 +73,11 @@ def import_verdicts(
             raise UsageError(f"--report {text!r}: ARM=REPORT.json is needed")
         rows += read_report(arm, Path(path))
         sources[f"{arm}={Path(path).name}"] = _digest(Path(path))
-    plan = _plan(name, split, rows, sources)
+    plan = _plan(name, split, rows, sources, level)
     _write(out, plan, rows)
     unjudged = sum(bool(row.error) for row in rows)
     untold = sum(row.tokens is None for row in rows)
+    resolved = {arm.name: _counts(row for row in rows if row.arm == arm.name) for arm in plan.arms}
     value = {
         "run": str(out),
         "arms": [arm.name for arm in plan.arms],
@@ -77,6 +86,7 @@ def import_verdicts(
         "seeds": list(plan.seeds),
         "episodes": len(rows),
         "not_judged": unjudged,
+        "resolved": resolved,
         "tokens_unknown": untold,
         "level": plan.level,
         "digest": plan.digest,
@@ -88,11 +98,25 @@ def import_verdicts(
     context.emit(
         value,
         f"{out}: {len(rows)} verdicts of {len(plan.arms)} arms on {len(plan.tasks)} tasks in {value['clusters']} clusters, "
-        f"{unjudged} not judged; level {plan.level}",
+        f"{unjudged} not judged; level {plan.level}\n" + "\n".join(_told(arm, n) for arm, n in resolved.items()),
     )
 
 
-def _plan(suite: str, split: str, rows: Sequence[ImportedVerdict], sources: dict[str, str]) -> Plan:
+def _counts(rows: Iterable[ImportedVerdict]) -> dict[str, int]:
+    found = list(rows)
+    judged = [row for row in found if not row.error]
+    return {"resolved": sum(row.success for row in judged), "judged": len(judged), "all": len(found)}
+
+
+def _told(arm: str, counts: dict[str, int]) -> str:
+    """With both denominators: rates that others publish are of all tasks."""
+    resolved, judged, every = counts.values()
+    rate = f", {100 * resolved / judged:.1f} %" if judged else ""
+    told = f"  {arm}: {resolved} of {judged} judged resolved{rate}"
+    return told if judged == every else f"{told}; {resolved} of all {every}, {100 * resolved / every:.1f} %"
+
+
+def _plan(suite: str, split: str, rows: Sequence[ImportedVerdict], sources: dict[str, str], level: str) -> Plan:
     """Arms that stand for what ran elsewhere. Raises UsageError when they cannot be compared."""
     from .. import __version__
     from ..episode.arm import Arm
@@ -111,7 +135,7 @@ def _plan(suite: str, split: str, rows: Sequence[ImportedVerdict], sources: dict
         arms=tuple(replace(blank, name=name) for name in names),
         seeds=tuple(seeds),
         seed=seeds[0],
-        level="L3",
+        level=level,
         real_time=True,
         settings={IMPORTED: sources},
         versions={"apex-framework": __version__},

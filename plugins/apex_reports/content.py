@@ -118,7 +118,7 @@ def _facts(answer: Answer, read: Sequence[Path]) -> list[str]:
     clusters = len({row.cluster for row in run.rows if row.judged})
     seeds = len({row.seed for row in run.rows})
     kind = "exploratory, because choices were made on this split" if answer.exploratory else "held out"
-    kind = "verdicts of others, imported" if recorded(answer) else kind
+    kind = "imported verdicts" if recorded(answer) else kind
     facts = [
         f"{run.suite}/{run.split} ({kind}), suite digest {run.suite_digest[:12]}; "
         f"{tasks} tasks in {clusters} clusters, {seeds} seed{'s' * (seeds != 1)}, {len(run.rows)} episodes."

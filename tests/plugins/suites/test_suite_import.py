@@ -75,12 +75,61 @@ def test_a_file_may_be_packed_and_must_be_whole(tmp_path: Path) -> None:
 def test_a_report_of_the_official_harness_is_an_arm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, good in (("one", TASKS[:5]), ("two", TASKS[:2])):
         rest = [task for task in TASKS if task not in good]
-        report = {"resolved_ids": good, "unresolved_ids": rest[1:], "error_ids": rest[:1]}
+        report = {"resolved_ids": good, "unresolved_ids": rest[1:], "incomplete_ids": rest[:1]}
         (tmp_path / f"{name}.json").write_text(json.dumps(report))
     flags = [f"--report={name}={tmp_path / name}.json" for name in ("one", "two")]
     status, made = told(capsys, "suite", "import", *flags, "--suite", "swebench_lite/test", "--out", tmp_path / "r")
     assert (status, made["arms"], made["not_judged"], made["tokens_unknown"]) == (0, ["one", "two"], 2, 48)
     assert lift_between(read_run(tmp_path / "r").rows, "one", "two").wins == 2  # one of the three was not judged
+
+
+def test_an_error_of_the_official_harness_is_not_resolved_unless_the_machine_was_at_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As its own rate counts it: a patch that does not apply, or whose tests time out, ends in error_ids."""
+    report = {
+        "resolved_ids": TASKS[:2],
+        "unresolved_ids": TASKS[2:3],
+        "error_ids": TASKS[3:6],
+        "infra_failure_ids": [],
+        "ambiguous_failure_ids": TASKS[4:5],
+        "schema_version": 2,
+    }
+    place = tmp_path / "a.json"
+    found = []
+    for changed in (
+        {},
+        {"infra_failure_ids": TASKS[2:4]},  # of the unresolved one there is a verdict
+        {"incomplete_ids": TASKS[6:8]},
+    ):
+        place.write_text(json.dumps({**report, **changed}))
+        out = tmp_path / f"r{len(found)}"
+        found.append(told(capsys, "suite", "import", f"--report=a={place}", "--out", out)[1]["resolved"]["a"])
+    old = {key: value for key, value in report.items() if not key.endswith("failure_ids")}
+    place.write_text(json.dumps(old))  # as harnesses before 5.0 write it
+    found.append(told(capsys, "suite", "import", f"--report=a={place}", "--out", tmp_path / "old")[1]["resolved"]["a"])
+    assert [tuple(one.values()) for one in found] == [(2, 6, 6), (2, 5, 6), (2, 6, 8), (2, 6, 6)]
+    assert "33.3 %" in told(capsys, "report", tmp_path / "r0")[1]["text"]
+
+    place.write_text(json.dumps({**report, "incomplete_ids": TASKS[6:8]}))
+    assert run(["suite", "import", f"--report=a={place}", "--out", str(tmp_path / "words")]) == 0
+    assert "a: 2 of 6 judged resolved, 33.3 %; 2 of all 8, 25.0 %" in capsys.readouterr().out
+    place.write_text(json.dumps({**report, "infra_failure_ids": "x"}))
+    assert told(capsys, "suite", "import", f"--report=a={place}", "--out", tmp_path / "no")[0] == 2
+
+
+def test_outcomes_keep_the_level_of_the_run_that_they_come_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lines(tmp_path / "v.jsonl", grid("one", "two"))
+    for level, words in (("L1", "a simulator"), ("L2", "really executed"), ("L3", "recorded traces")):
+        status, made = told(capsys, "suite", "import", path, "--level", level, "--out", tmp_path / level)
+        assert (status, made["level"]) == (0, level)
+        text = told(capsys, "report", tmp_path / level)[1]["text"]
+        assert f"Claim level {level}: " in text and words in text and ("At level L3" in text) == (level == "L3")
+    for level in ("L4", "l2", ""):
+        assert told(capsys, "suite", "import", path, "--level", level, "--out", tmp_path / "x")[0] == 2
+    assert not (tmp_path / "x").exists()
 
 
 def _without(row: dict[str, Any], *keys: str) -> dict[str, Any]:

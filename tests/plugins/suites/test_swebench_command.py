@@ -133,7 +133,13 @@ def test_verdicts_of_the_official_harness_are_taken_over_and_said_to_be(
 ) -> None:
     report, given = tmp_path / "report.json", predictions(world, tmp_path / "p.jsonl", "gold")
     flags = ["--predictions", str(given), "--imported", str(report), *world.flags]
-    for key, status, success in (("resolved_ids", 0, True), ("unresolved_ids", 0, False), ("error_ids", 4, False)):
+    kinds = [
+        ("resolved_ids", 0, True),
+        ("unresolved_ids", 0, False),
+        ("error_ids", 0, False),
+        ("incomplete_ids", 4, False),
+    ]
+    for key, status, success in kinds:
         report.write_text(json.dumps({"resolved_ids": [], key: ["demo__tiny-1"]}))
         found = told(capsys, "grade", SUITE, *flags)
         assert found[0] == status
