@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from apex_framework.analysis import EpisodeRow, lift_between, summarize_arm
 from apex_framework.cli.verdicts import ImportedVerdict, read_verdicts
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+ROOT = Path(__file__).parents[2]
+EVIDENCE = ROOT / "docs" / "evidence"
 KEPT = sorted((EVIDENCE / "data").glob("*.jsonl.gz"))
 LINE = re.compile(
     r"^  (?P<arm>\S+) +(?P<solved>[\d.]+) % \[(?P<low>[\d.]+), (?P<high>[\d.]+)\] +(?P<tokens>[\d,]+) tokens"
@@ -66,3 +68,16 @@ def test_a_wrong_number_is_found() -> None:
 
 def test_experiments_are_kept() -> None:
     assert KEPT
+
+
+def test_the_plan_that_comes_along_has_the_matched_rate_of_the_registered_one() -> None:
+    matched = next(arm for arm in arms_of(EVIDENCE / "plans" / "headline.toml") if arm.startswith("random_switch:"))
+    assert f"`{matched}`" in (EVIDENCE / "headline.md").read_text(encoding="utf-8")
+    assert arms_of(ROOT / "examples" / "experiments" / "headline.toml") == arms_of(EVIDENCE / "plans" / "headline.toml")
+    shown = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert ", ".join(arms_of(ROOT / "examples" / "experiments" / "headline.toml")) in shown
+
+
+def arms_of(plan: Path) -> list[str]:
+    (part,) = tomllib.loads(plan.read_text(encoding="utf-8"))["part"]
+    return list(part["arms"])
