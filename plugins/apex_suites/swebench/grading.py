@@ -7,10 +7,11 @@ believes nothing that is printed. A difference between the two is said, and is n
 from __future__ import annotations
 
 import glob
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +23,12 @@ from .environments import MOST_LOG, Environment
 from .official import Judged
 from .patches import PatchError, apply, touched
 from .rows import Instance
+from .steering import from_base
 
 TIMEOUT_S: Final = 1800.0
 _NO_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Endings of touched files that the official harness does not hand to a test command."""
+_MOST_NAMED: Final = 5
 _MOST_TOLD: Final = 200
 """Characters of a log's line that are repeated."""
 _WORDS: Final = {"passed": "PASSED", "failed": "FAILED", "error": "ERROR", "timeout": "ERROR"}
@@ -42,7 +45,7 @@ class Grade:
     broken: tuple[str, ...] = ()
     disputed: tuple[str, ...] = ()
     detail: str = ""
-    """Why there were no results, if so."""
+    """Why there were no results, if so, and which files of the patch were left as at the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Run:
 
     report: TestReport | None
     why: str = ""
+    from_base: tuple[str, ...] = ()
+    """Files of the patch that were not run as it has them."""
 
     @property
     def passed(self) -> bool:
@@ -96,27 +101,37 @@ class Grader:
             base_commit=instance.base_commit,
             run=run,
         )
-        workspace = self._provider.create(task)
+        workspace, left = self._provider.create(task), tuple[str, ...]()
         try:
             if not isinstance(workspace, RunsTests):
                 raise WorkspaceError("the workspace cannot run tests", "use the workspaces 'uv'")
             after = _after_test_patch(instance, workspace)
+            base, changed = _names(workspace.root), dict[str, Path | None]()
             if patch.strip():
                 try:
-                    apply(patch, workspace.root)
+                    changed = apply(patch, workspace.root)
                 except PatchError as error:
                     return Run(None, f"the patch does not apply: {error}")
             overlay = _laid_out(after, workspace.root)
-            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay))
+            if environment.runner == "command" or any(test in overlay for test in tests):
+                left = from_base(changed, base, overlay, run.get("path", (".",)), run["free"])
+            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay), from_base=left)
         except WorkspaceError as error:
             if "cannot be collected" in error.cause:
-                return Run(None, error.cause)
+                return Run(None, error.cause, left)
             raise
         finally:
             workspace.dispose()
 
     def judge(self, instance: Instance, environment: Environment, run: Run) -> Grade:
         """What a run says of the patch: of nothing but the run."""
+        grade = self._judged(instance, environment, run)
+        if not run.from_base:
+            return grade
+        told = f"left as at the base, because they steer tests: {_some(run.from_base)}"
+        return replace(grade, detail=f"{grade.detail}; {told}" if grade.detail else told)
+
+    def _judged(self, instance: Instance, environment: Environment, run: Run) -> Grade:
         _can_tell(instance, environment)
         report = run.report
         if report is None:
@@ -137,6 +152,18 @@ class Grader:
         names = (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS)
         disputed = tuple(name for name in names if name in log.wrong ^ channel.wrong)
         return Grade(log.failed, log.broken, disputed, told)
+
+
+def _names(root: Path) -> frozenset[str]:
+    """Every file below a folder."""
+    return frozenset(
+        (Path(folder) / name).relative_to(root).as_posix() for folder, _, files in os.walk(root) for name in files
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _last_line(log: str) -> str:
