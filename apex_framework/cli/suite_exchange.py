@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EnvironmentProblem, UsageError
-from ..interfaces import GradesPatches, SpeaksSweBench, Verdict
+from ..interfaces import Fetches, GradesPatches, SpeaksSweBench, Verdict
 from ..ports import derive_seed
 from .context import Context
 from .predictions import IMPORTED, imported_verdicts, read_predictions
@@ -50,10 +50,19 @@ def export(context: Context, /, suite: str, limit: int | None, out: Path, in_tur
 @click.command()
 @SUITE
 @source_options
+@click.option("--dry-run", is_flag=True, help="Only say what is to be downloaded, and where to.")
 @click.pass_obj
-def fetch(context: Context, /, suite: str, **places: object) -> None:
-    """Say what a suite's user has to download, and where to. Nothing is downloaded."""
+def fetch(context: Context, /, suite: str, dry_run: bool, **places: object) -> None:
+    """Download what a suite reads: its data into the folder --data, bare clones of the repositories they name into --repos.
+
+    What is there is not downloaded again. Interrupted, the same command goes on. Where a suite cannot do that itself, what
+    to download is told.
+    """
     made, _ = open_suite(context, suite, None, options_of(places))
+    if isinstance(made, Fetches) and not dry_run:
+        paths = list(made.fetch(context.say))
+        context.emit({"suite": suite, "fetched": paths}, "\n".join(paths) or "everything is there")
+        return
     sources = list(made.sources()) if isinstance(made, SpeaksSweBench) else []
     context.emit(
         {"suite": suite, "sources": sources}, "\n".join(sources) or f"{made.name} needs no download that it knows of"

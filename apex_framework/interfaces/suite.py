@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -173,4 +173,16 @@ class SpeaksSweBench(Protocol):
 
     def sources(self) -> Sequence[str]:
         """What its user has to download, and where to: one line each."""
+        ...
+
+
+@runtime_checkable
+class Fetches(Protocol):
+    """Optional ability of a suite: it downloads what it reads."""
+
+    def fetch(self, say: Callable[[str], None]) -> Sequence[str]:
+        """Download what is missing to where the suite looks for it; which paths were made, each whole or not at all.
+
+        Blocking, may take an hour; ``say`` is told how far it is. Raises ApexError that says what to download by hand.
+        """
         ...

@@ -65,7 +65,7 @@ PLUGIN_EXTRAS = {
     "apex_llm": {"aiohttp", "httpx", "ollama"},
     "apex_mcp_edge": {"anyio", "httpx2", "mcp", "mcp_types", "pydantic", "uvicorn"},
     "apex_metal": {"llama_cpp"},
-    "apex_suites": {"pyarrow", "swebench", "zstandard"},
+    "apex_suites": {"huggingface_hub", "pyarrow", "swebench", "zstandard"},
     "apex_workspaces": {"pytest"},  # that of a task's environment, in a process of its own
 }
 """Plugin -> packages of an extra that its entries require; its own module stays light."""

@@ -36,6 +36,7 @@ HEAVY = [
     "faiss",
     "lmdb",
     "zstandard",
+    "huggingface_hub",
     "ray",
     "docker",
     "prometheus_client",

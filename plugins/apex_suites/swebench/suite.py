@@ -17,7 +17,9 @@ from apex_framework.interfaces import Comparison, Diffs, Task, TaskCheck, Verdic
 
 from . import official, repositories
 from .checks import Checks, Record, key_of
+from .downloads import fetch_data, fetch_repositories
 from .environments import Environment, Table
+from .folders import read_folder
 from .grading import Grade, Grader, test_files
 from .rows import SPLITS, Instance, read_instances
 from .second_opinion import Logs, compared, damaged, opinion
@@ -82,7 +84,7 @@ class SweBenchSuite:
         """Every row of the data. Raises UsageError."""
         if not self._data:
             raise UsageError(f"{self._name} reads its tasks from a file of yours", f"--data FILE; {self.sources()[0]}")
-        return read_instances(self._data)
+        return read_folder(self._data) if self._data.is_dir() else read_instances(self._data)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Those that were checked and behave. Raises UsageError, SuiteError when there is none."""
@@ -208,9 +210,9 @@ class SweBenchSuite:
     def sources(self) -> Sequence[str]:
         """What to download, and where to: one line each."""
         lines = [
-            f"the file of the split test, as parquet or JSON lines: https://huggingface.co/datasets/{HUB[self._name]}"
+            f"the files of its splits, as parquet or JSON lines: https://huggingface.co/datasets/{HUB[self._name]}"
         ]
-        wanted = sorted({instance.repo for instance in self.instances}) if self._data else []
+        wanted = sorted({instance.repo for instance in self.instances}) if self._data and self._data.exists() else []
         missing = [repo for repo in wanted if not self._repos or repositories.find(self._repos, repo) is None]
         folder = self._repos or "DIR"
         lines += [
@@ -221,6 +223,17 @@ class SweBenchSuite:
             if wanted
             else [*lines, "its repositories: git clone --bare https://github.com/OWNER/NAME DIR/OWNER+NAME"]
         )
+
+    def fetch(self, say: Callable[[str], None]) -> Sequence[str]:
+        """Download the data, and clones of the repositories that they name where a folder for them was named."""
+        if not self._data:
+            raise UsageError("a folder to download into is needed", "--data DIR, and --repos DIR for repositories")
+        found = fetch_data(HUB[self._name], self._data, say)
+        if not self._repos:
+            say("its repositories are not downloaded without --repos DIR")
+        else:
+            found += fetch_repositories(sorted({one.repo for one in self.instances}), self._repos, say)
+        return [str(path) for path in found]
 
     def _of(self, split: str) -> tuple[Instance, ...]:
         if split not in SPLITS:

@@ -179,8 +179,9 @@ def test_wrong_options_are_refused(world: World, tmp_path: Path, capsys: pytest.
 
 
 def test_what_to_download_is_said(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, found, _ = told(capsys, "fetch", "swebench_verified")
+    status, found, _ = told(capsys, "fetch", "swebench_verified", "--dry-run")
     assert status == 0 and "SWE-bench_Verified" in found["sources"][0]
-    found = told(capsys, "fetch", SUITE, "--data", str(world.data), "--repos", str(tmp_path))[1]
+    found = told(capsys, "fetch", SUITE, "--dry-run", "--data", str(world.data), "--repos", str(tmp_path))[1]
     assert found["sources"][1] == f"git clone --bare https://github.com/demo/tiny {tmp_path}/demo+tiny"
-    assert len(told(capsys, "fetch", SUITE, *world.flags)[1]["sources"]) == 1
+    assert len(told(capsys, "fetch", SUITE, "--dry-run", *world.flags)[1]["sources"]) == 1
+    assert told(capsys, "fetch", "mini/dev")[1]["sources"] == []
