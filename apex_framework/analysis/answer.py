@@ -8,7 +8,7 @@ from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
-from ..errors import ArtifactError
+from ..errors import ArtifactError, UnknownNameError
 from .arms import ArmRole, arm_role
 from .episodes import EpisodeRow, RunData, iterate_lines, merge_runs, read_run
 from .lift import Lift, lift_between
@@ -32,7 +32,7 @@ class Answer:
     lifts: tuple[Lift, ...]
     """Of every arm that is no baseline over every baseline, subjects first; of recorded systems, the first over all others."""
     holm: Mapping[str, float]
-    """Holm-adjusted McNemar mid-p of all lifts but the headline's, by ``arm - against``."""
+    """Holm-adjusted ``Lift.p`` of all lifts but the headline's, by ``arm - against``."""
     verdicts: tuple[Verdict, ...]
     """The headline first: the first controller in the plan's order."""
     latencies: Mapping[str, Mapping[str, float]]
@@ -48,7 +48,7 @@ class Answer:
 
 
 def answer_runs(paths: Sequence[Path], *, best_static: str = "", seed: int = 0) -> Answer:
-    """Read run folders and answer. Raises ArtifactError, NotComparableError."""
+    """Read run folders and answer. Raises ArtifactError, NotComparableError, UnknownNameError."""
     runs = [read_run(path) for path in paths]
     run = merge_runs(runs)
     return answer_of(run, latencies=_latencies(runs), best_static=best_static, seed=seed)
@@ -57,7 +57,11 @@ def answer_runs(paths: Sequence[Path], *, best_static: str = "", seed: int = 0) 
 def answer_of(
     run: RunData, *, latencies: Mapping[str, Mapping[str, float]] | None = None, best_static: str = "", seed: int = 0
 ) -> Answer:
-    """The answer of merged runs. ``best_static`` is the one chosen on dev; on dev itself it is the best there."""
+    """The answer of merged runs. ``best_static`` is the one chosen on dev; without it the one that the plan names, or on an
+    exploratory split the best there.
+
+    Raises UnknownNameError for one that is no static arm of the run.
+    """
     names = [*run.arms] or list(dict.fromkeys(row.arm for row in run.rows))
     present = {row.arm for row in run.rows}
     names = [name for name in names if name in present]
@@ -79,7 +83,7 @@ def answer_of(
             continue
         verdicts.append(decide(name, found, statics=statics, single=single, best_static=best, best_static_from=source))
     headline = {f"{lift.arm} - {lift.against}" for lift in verdicts[0].lifts} if verdicts else set()
-    secondary = {f"{lift.arm} - {lift.against}": lift.p_mid for lift in lifts}
+    secondary = {f"{lift.arm} - {lift.against}": lift.p for lift in lifts}
     return Answer(
         run=run,
         roles=roles,
@@ -114,9 +118,15 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def _best_static(run: RunData, arms: Sequence[ArmSummary], statics: Sequence[str], given: str) -> tuple[str, str]:
-    chosen = given or str(run.settings.get("best_static", ""))
-    if chosen in statics:
-        return chosen, "dev"
+    """The best static topology, and where from, as ``Verdict.best_static_from`` says."""
+    if given and given not in statics:
+        raise UnknownNameError("static arm of this run", given, statics)
+    planned = str(run.settings.get("best_static", ""))
+    if given and given != planned:
+        return given, "option"
+    if planned in statics:
+        registered = (run.settings.get("experiment") or {}).get("registered")
+        return planned, "dev" if registered else "plan"
     if run.split == "test" or not statics:
         return "", ""
     best = max((a for a in arms if a.arm in statics), key=lambda a: (a.success, -statics.index(a.arm)))

@@ -38,7 +38,7 @@ class Evidence:
     e_better: float
     """Capital of bets on "the lift is above 0"."""
     e_small: float
-    """Capital of bets on "the lift is below 5 points"."""
+    """Capital of bets on "the lift is below the claim"."""
     better: bool
     """Whether ``e_better`` has reached 1/alpha at this look or an earlier one."""
     small: bool
@@ -51,11 +51,14 @@ def evidence_at(
     look: int,
     *,
     alpha: float,
-    unit: str = "task",
+    claim: float = GO_LIFT,
+    unit: str = "cluster",
     before: Evidence | None = None,
     bounds: bool = True,
 ) -> Evidence:
     """What the first ``look`` tasks of ``order`` show; ``before`` is the evidence of the look before.
+
+    ``claim`` is the lift that ``small`` excludes; ``unit`` is what is bet on, as in ``sequential_test``.
 
     Without ``bounds`` none are sought, which no decision needs and simulations of thousands of looks can do without.
     Raises NotComparableError for a task that is not in ``order``.
@@ -66,7 +69,7 @@ def evidence_at(
     low, high = -1.0, 1.0
     if bounds:
         low, high = _bound(bets, enough, above=True), _bound(bets, enough, above=False)
-    e_better, e_small = _against(bets, 0.0, above=True), _against(bets, GO_LIFT, above=False)
+    e_better, e_small = _against(bets, 0.0, above=True), _against(bets, claim, above=False)
     better, small = e_better >= enough, e_small >= enough
     if before is not None:
         low, high = max(low, before.low), min(high, before.high)
@@ -88,17 +91,31 @@ def evidence_at(
     )
 
 
-def decision_at(evidence: Sequence[Evidence], best_static: str, missing: Sequence[str] = (), *, last: bool) -> str:
+def decision_at(
+    evidence: Sequence[Evidence],
+    best_static: str,
+    missing: Sequence[str] = (),
+    *,
+    last: bool,
+    claim: float = GO_LIFT,
+) -> str:
     """GO, KILL, EXTEND at the ``last`` look, or ``ON``. ``missing``: comparisons without which nothing is BETTER."""
     best = next((e for e in evidence if e.against == best_static), None)
-    if best is not None and not missing and all(e.better for e in evidence) and best.estimate >= GO_LIFT:
+    if best is not None and not missing and all(e.better for e in evidence) and best.estimate >= claim:
         return "GO"
     if best is not None and best.small:
         return "KILL"
     return "EXTEND" if last else ON
 
 
-def sentence_at(decision: str, evidence: Sequence[Evidence], best_static: str, missing: Sequence[str] = ()) -> str:
+def sentence_at(
+    decision: str,
+    evidence: Sequence[Evidence],
+    best_static: str,
+    missing: Sequence[str] = (),
+    *,
+    claim: float = GO_LIFT,
+) -> str:
     """In words."""
     best = next((e for e in evidence if e.against == best_static), None)
     if best is None:
@@ -111,7 +128,7 @@ def sentence_at(decision: str, evidence: Sequence[Evidence], best_static: str, m
             f"lower bound is {points(least.low)} (against {least.against}); over {best.against} {span}."
         )
     if decision == "KILL":
-        return f"KILL: {best.arm} does not gain {points(GO_LIFT)} over {best.against} ({span})."
+        return f"KILL: {best.arm} does not gain {points(claim)} over {best.against} ({span})."
     open_yet = [f"{e.against} (e-value {e.e_better:.3g})" for e in evidence if not e.better]
     lack = f" The plan lacks {' and '.join(missing)}." if missing else ""
     shown = f" Not shown to be better than {', '.join(open_yet)}." if open_yet else ""

@@ -53,13 +53,23 @@ class Lift:
     """Tasks on which ``arm`` did better."""
     losses: int
     p_exact: float
-    """McNemar; over tasks, so exact for one seed and a sign test for several."""
+    """McNemar; over tasks, so exact for one seed and a sign test for several. Tasks independent."""
     p_mid: float
     p_cluster: float
     """Sign flips of whole clusters."""
     detectable: float | None
     """Smallest lift that so many tasks show with 80 % power at the observed discordance and the interval's level, tasks
     independent."""
+
+    @property
+    def p(self) -> float:
+        """The p-value to correct and to conclude from: ``p_cluster`` where clusters hold several tasks, else ``p_exact``."""
+        return self.p_cluster if self.clusters < self.tasks else self.p_exact
+
+    @property
+    def test(self) -> str:
+        """The name of the test that ``p`` is of."""
+        return f"sign flips of {self.clusters} clusters" if self.clusters < self.tasks else "exact McNemar"
 
     @property
     def discordance(self) -> float:

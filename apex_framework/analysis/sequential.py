@@ -73,15 +73,16 @@ def sequential_test(
     *,
     reached: int | None = None,
     alpha: float = ALPHA,
-    unit: str = "task",
+    unit: str = "cluster",
 ) -> Sequential:
     """E-values at the looks, which count tasks of the plan; ``order`` is task -> cluster, in the plan's order.
 
     ``reached`` is how many of them, from the first, have been run (all, when None).
 
-    Bets on ``task`` take tasks as independent. Bets on ``cluster`` do not: a cluster's mean difference is one bet, made
-    when the last of its tasks in ``order`` is in, so most of the evidence comes late unless the plan is ordered by
-    cluster. Raises ValueError for looks that do not increase, NotComparableError for a task that is not in ``order``.
+    Bets on ``task`` take tasks as independent: where those of a cluster are alike, luck is called better more often than
+    ``alpha`` says. Bets on ``cluster`` do not: a cluster's mean difference is one bet, made when the last of its tasks in
+    ``order`` is in, so most of the evidence comes late unless the plan is ordered by cluster. Where every cluster is one
+    task the two are the same. Raises ValueError for looks that do not increase, NotComparableError for a task that is not in ``order``.
     """
     if not looks or any(b <= a for a, b in zip([0, *looks], looks, strict=False)) or not 0.0 < alpha < 1.0:
         raise ValueError("looks must be increasing numbers of tasks, and alpha in (0, 1)")

@@ -13,7 +13,7 @@ from enum import StrEnum
 from .lift import Lift
 
 GO_LIFT = 0.05
-"""Lift over the best static that GO asks for, and that KILL excludes (fixed before any run)."""
+"""Lift over the best static that GO asks for, and that KILL excludes, where no plan registers another."""
 
 
 class Word(StrEnum):
@@ -36,7 +36,8 @@ class Verdict:
     """GO, KILL or EXTEND."""
     best_static: str
     best_static_from: str
-    """``dev`` when chosen before on dev, ``same data`` when on the data that it is compared on, else empty."""
+    """``dev`` when a registered plan names it, ``plan`` when another plan does, ``option`` when whoever asks does, ``same
+    data`` when picked on the data that it is compared on, else empty."""
     lifts: tuple[Lift, ...]
     missing: tuple[str, ...] = ()
     """Comparisons that BETTER needs and the run lacks."""
@@ -51,20 +52,23 @@ def decide(
     others: Sequence[str] = (),
     best_static: str = "",
     best_static_from: str = "",
+    claim: float = GO_LIFT,
 ) -> Verdict:
     """The verdict on ``arm`` from its lifts by opponent.
 
-    BETTER needs ``others`` too: opponents that a plan registered besides. ``best_static`` should have been chosen on dev.
-    Without one WORSE and KILL need the upper bounds against *every* static, which holds whichever of them is best.
+    BETTER needs ``others`` too: opponents that a plan registered besides. ``best_static`` should have been chosen on dev;
+    nothing is decided without its lift. Where none is named WORSE and KILL need the upper bounds against *every* static,
+    which holds whichever of them is best. GO needs a gain of ``claim`` over it, and KILL excludes one.
     """
-    needed = [*statics, *([single] if single else []), *others]
+    needed = list(dict.fromkeys([*statics, *([single] if single else []), *others, *filter(None, [best_static])]))
     missing = [name for name in needed if name not in lifts]
     if not statics:
         missing.append("a static topology")
     if not single:
         missing.append("the single agent")
     against = [lifts[name] for name in needed if name in lifts]
-    rivals = [lifts[best_static]] if best_static in lifts else [lifts[s] for s in statics if s in lifts]
+    best = [best_static] if best_static else statics
+    rivals = [lifts[name] for name in best] if all(name in lifts for name in best) else []
     if not missing and all(lift.interval.low > 0 for lift in against):
         word = Word.BETTER
     elif rivals and all(lift.interval.high < 0 for lift in rivals):
@@ -72,17 +76,17 @@ def decide(
     else:
         word = Word.INCONCLUSIVE
     closest = min(rivals, key=lambda lift: lift.estimate) if rivals else None
-    sentence = _sentence(word, arm, against, closest, missing, bool(best_static in lifts), others)
-    decision = _decision(word, rivals)
+    sentence = _sentence(word, arm, against, closest, missing, bool(best_static), others)
+    decision = _decision(word, rivals, claim)
     return Verdict(word, arm, sentence, decision, best_static, best_static_from, tuple(against), tuple(missing))
 
 
-def _decision(word: Word, rivals: Sequence[Lift]) -> str:
+def _decision(word: Word, rivals: Sequence[Lift], claim: float) -> str:
     if not rivals:
         return "EXTEND"
-    if word is Word.BETTER and all(lift.estimate >= GO_LIFT for lift in rivals):
+    if word is Word.BETTER and all(lift.estimate >= claim for lift in rivals):
         return "GO"
-    return "KILL" if all(lift.interval.high < GO_LIFT for lift in rivals) else "EXTEND"
+    return "KILL" if all(lift.interval.high < claim for lift in rivals) else "EXTEND"
 
 
 def _sentence(
@@ -102,12 +106,12 @@ def _sentence(
             f"its smallest lower bound is {points(least.interval.low)} (against {least.against})."
         )
     if rival is None:
-        return f"INCONCLUSIVE: nothing to compare {arm} with; the run lacks {' and '.join(missing)}."
+        return f"INCONCLUSIVE: {arm} is not compared with {' and '.join(missing)}."
     span = f"{points(rival.estimate)}, 95 % interval {points(rival.interval.low)} to {points(rival.interval.high)}"
     if word is Word.WORSE:
         which = "the best static topology" if chosen else "every static topology, at best"
         return f"WORSE: {arm} solves fewer tasks within the budget than {which}, {rival.against} ({span})."
-    lack = f" The run lacks {' and '.join(missing)}." if missing else ""
+    lack = f" It is not compared with {' and '.join(missing)}." if missing else ""
     most = f" So many tasks show a lift of {points(rival.detectable)} or more." if rival.detectable else ""
     failing = min(against, key=lambda lift: lift.interval.low)
     if failing.against != rival.against and rival.interval.low > 0:

@@ -7,8 +7,9 @@ to 97 % of experiments with 40 clusters or more.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,14 @@ CLUSTERS = (10, 20, 30, 40, 60, 100)
 STATICS = ("static:star", "static:chain", "static:flat")
 LOOKS = (100, 300, 500)
 TRUTH = 0.05
+REPOSITORIES = (6, 114, 23, 4, 3, 6, 5, 6, 17, 23, 16, 77)
+"""Tasks per repository of SWE-bench Lite."""
+MODULES = (5,) * 60
+CLUSTERED = (
+    (REPOSITORIES, (0.0, 0.14, 0.28), (0.0, TRUTH)),
+    (MODULES, (0.0, 0.14), (0.0, TRUTH, 0.15)),
+)
+"""Sizes of clusters, how far their lifts lie from the mean, and means."""
 
 
 def run(args: Any = None) -> Iterator[dict[str, object]]:
@@ -32,6 +41,9 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
     yield from shift_coverage(40, max(1, experiments // 4), seed)
     yield from null_verdicts(experiments, seed)
     yield from sequential(experiments, seed)
+    for sizes, spreads, lifts in CLUSTERED:
+        for spread, lift in product(spreads, lifts):
+            yield from clustered_looks(experiments, seed, sizes, spread, lift)
     yield from off_policy(max(1, experiments // 4), seed)
 
 
@@ -176,6 +188,42 @@ def sequential(experiments: int, seed: int) -> Iterator[dict[str, object]]:
             better = [int(w) > int(x) and mcnemar_mid_p(int(w), int(x)) <= 0.05 for w, x in seen]
             stopped |= np.array(better)
             yield _row(case, "McNemar repeated", f"stopped by {look}", round(float(stopped.mean()), 4))
+
+
+def clustered_looks(
+    experiments: int, seed: int, sizes: Sequence[int], spread: float, lift: float
+) -> Iterator[dict[str, object]]:
+    """Looks at a third, two thirds and all tasks of clusters whose lifts lie evenly within ``spread`` of the mean ``lift``.
+
+    Share of experiments in which some look has enough evidence: of "better"; or, at a lift of 5 points, of "below 5
+    points", which is all that KILL needs. Bets by cluster and by task, each in its own order.
+    """
+    import numpy as np
+
+    from ..analysis import Pairing
+    from ..analysis.anytime import evidence_at
+    from ..analysis.lift import PairedTask
+
+    rng = np.random.default_rng([seed, 5, len(sizes), round(100 * spread), round(100 * lift)])
+    names, n = np.repeat(np.arange(len(sizes)), sizes), sum(sizes)
+    found = {"cluster": 0, "task": 0}
+    for _ in range(experiments):
+        tilt = (lift + rng.uniform(-spread, spread, len(sizes))[names]) / 2
+        u = rng.random(n)
+        outcomes = zip(names, u < 0.165 + tilt, u > 1 - (0.165 - tilt), strict=True)
+        tasks = tuple(PairedTask(f"t{i}", str(c), "", float(w), float(x)) for i, (c, w, x) in enumerate(outcomes))
+        mixed, drawn = rng.permutation(n), rng.permutation(len(sizes))
+        for unit, order in (("task", mixed), ("cluster", mixed[np.argsort(drawn[names[mixed]], kind="stable")])):
+            clusters, seen = {f"t{i}": str(names[i]) for i in order}, None
+            for look in (n // 3, 2 * n // 3, n):
+                seen = evidence_at(
+                    Pairing("a", "b", tasks, n, n), clusters, look, alpha=0.025, unit=unit, before=seen, bounds=False
+                )
+            found[unit] += seen is not None and (seen.small if lift == TRUTH else seen.better)
+    metric = "false better" if not lift else "false KILL" if lift == TRUTH else "better"
+    case = f"looks, {n} tasks in {len(sizes)} clusters, effects of ±{100 * spread:.0f} pp, lift of {100 * lift:.0f} pp"
+    for unit, count in found.items():
+        yield _row(case, f"bets by {unit}", metric, round(count / experiments, 4))
 
 
 def off_policy(experiments: int, seed: int) -> Iterator[dict[str, object]]:

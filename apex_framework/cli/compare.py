@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 METHODS = {
     "estimate": "mean over tasks of the difference in success, seeds averaged inside a task",
     "interval": "95 %, its method beside it; each end is a one-sided 97.5 % bound",
-    "p_exact": "McNemar, exact, two-sided",
+    "p_exact": "McNemar, exact, two-sided, tasks independent",
     "p_mid": "McNemar, mid-p, two-sided",
     "p_cluster": "sign flips of whole clusters, two-sided",
     "detectable": "lift found with 80 % power by McNemar mid-p at the observed discordance, tasks independent",
-    "holm": "Holm over the McNemar mid-p of all lifts but the headline's",
+    "holm": "Holm over p_cluster of all lifts but the headline's, p_exact where every cluster is one task",
     "verdicts": "intersection-union: BETTER needs every lower 97.5 % bound above 0",
     "costs": "Hodges-Lehmann shift per task; Wilcoxon, or sign flips of clusters; Holm over all of them",
     "safety": "one-sided 95 % Clopper-Pearson bound on violations; overspend averaged over the violations",
@@ -39,11 +39,11 @@ NO_COST = 0.005
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @click.option("--arm", help="Compare this arm ...")
 @click.option("--against", help="... with this one.")
-@click.option("--best-static", default="", metavar="ARM", help="The static topology that was best on dev.")
+@click.option("--best-static", metavar="ARM", help="The static topology that was best on dev.")
 @click.option("--margin", type=float, metavar="PP", help="Is ARM worse by less than so many points? One-sided 5 %.")
 @click.option("--looks", metavar="N,N,…", help="Evidence at so many tasks of the plan, valid however often one looks.")
 @click.option(
-    "--unit", type=click.Choice(("task", "cluster")), default="task", show_default=True, help="What --looks bets on."
+    "--unit", type=click.Choice(("task", "cluster")), default="cluster", show_default=True, help="What --looks bets on."
 )
 @click.option("--curve", is_flag=True, help="Success over the budgets of the runs, with bands.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the resampling.")
@@ -53,7 +53,7 @@ def compare(
     runs: tuple[Path, ...],
     arm: str | None,
     against: str | None,
-    best_static: str,
+    best_static: str | None,
     margin: float | None,
     looks: str | None,
     unit: str,
@@ -73,8 +73,10 @@ def compare(
         raise UsageError("--margin and --looks compare two arms", "add --arm and --against")
     if arm is not None and arm == against:
         raise UsageError(f"--arm and --against are both {arm!r}", "name two arms")
-    if curve and (arm is not None or best_static):
+    if curve and (arm is not None or best_static is not None):
         raise UsageError("--curve shows all arms", "leave out --arm, --against and --best-static")
+    if arm is not None and best_static is not None:
+        raise UsageError("--best-static belongs to the verdict, which one pair has not", "leave out one of the two")
     if margin is not None and not 0.0 < margin < 100.0:
         raise UsageError(f"--margin {margin:g} is not between 0 and 100 percentage points", "e.g. --margin 2")
     wanted = counts_of("--looks", looks) if looks is not None else ()
@@ -88,7 +90,7 @@ def compare(
     if arm is not None and against is not None:
         _pair(context, merged, arm, against, margin, wanted, unit, seed)
         return
-    value, lines = _all(_answer(merged, best_static, seed), seed)
+    value, lines = _all(_answer(merged, best_static or "", seed), seed)
     _emit(context, value, lines, merged.early_look)
 
 
@@ -124,6 +126,11 @@ def _pair(
         test = sequential_test(pairing, merged.tasks, looks, reached=reached, unit=unit)
         value["sequential"] = {**asdict(test), "better_at": test.better_at}
         lines.append(f"{test.sentence} ({test.method})")
+        if unit == "task" and lift.clusters < lift.tasks:
+            context.say(
+                f"warning: the {lift.tasks} tasks are in {lift.clusters} clusters; where tasks of a cluster are alike, --unit task"
+                f" calls luck better with a chance above {test.alpha:g}"
+            )
         if test.not_reached:
             lines.append(f"not reached: {', '.join(map(str, test.not_reached))}; {reached} tasks of the plan were run")
     _emit(context, value, lines, merged.early_look)
@@ -162,7 +169,7 @@ def _emit(context: Context, value: dict[str, Any], lines: list[str], early: str)
 
 
 def _answer(merged: RunData, best_static: str, seed: int) -> Answer:
-    """The answer, every arm on the same tasks and seeds. Raises NotComparableError."""
+    """The answer, every arm on the same tasks and seeds. Raises NotComparableError, UnknownNameError."""
     from ..analysis import answer_of, pair
 
     arms = list(dict.fromkeys(row.arm for row in merged.rows))
@@ -238,9 +245,12 @@ def _line(lift: Lift) -> str:
     from ..analysis import p_text, points
 
     low, high = points(lift.interval.low), points(lift.interval.high)
+    tests = f"exact McNemar p {p_text(lift.p_exact)}"
+    if lift.clusters < lift.tasks:
+        tests += f" if tasks were independent, {lift.test} p {p_text(lift.p)}"
     return (
         f"{lift.arm} against {lift.against}: {points(lift.estimate)} (95 % {low} to {high}, {lift.interval.method}); "
-        f"{lift.wins} wins, {lift.losses} losses of {lift.tasks} tasks, McNemar mid-p {p_text(lift.p_mid)}"
+        f"{lift.wins} wins, {lift.losses} losses of {lift.tasks} tasks, {tests}"
     )
 
 

@@ -44,6 +44,8 @@ def text_of(
                 f" [{points(lift.interval.low)}, {points(lift.interval.high)}], Holm p {p_text(rung.holm[name])}"
             )
             lines.append(f"  {name:<{width}}  {solved}  {arm['tokens']:>8,.0f} tokens{versus}{untrained}")
+        if tests := list(dict.fromkeys(lift.test for lift in rung.lifts)):
+            lines.append(f"  Holm p: of {' or '.join(tests)}, two-sided, {len(rung.lifts)} at once")
         if rung.oracle_static is not None:
             thrice = f"{100 * rung.repeated_static:.1f} %" if rung.repeated_static is not None else "needs three seeds"
             lines.append(
@@ -64,7 +66,7 @@ def _looks(decision: Decision) -> list[str]:
         lines.append(f"look {look.number}, {look.tasks} tasks: {look.decision}")
         lines += [
             f"  against {e.against}: {points(e.estimate)}, anytime {points(e.low)} to {points(e.high)},"
-            f" e-value {e.e_better:.3g} (below 5 pp: {e.e_small:.3g}), {e.tasks} tasks judged"
+            f" e-value {e.e_better:.3g} (below the claim: {e.e_small:.3g}), {e.tasks} tasks judged"
             for e in look.comparisons
         ]
     if decision.looks:

@@ -68,9 +68,9 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
         if plan.looked_at(part):
             parts[-1]["looks"] = _chances(plan)
             told = ", ".join(f"{look} tasks {100 * chance:.0f} %" for look, chance in parts[-1]["looks"].items())
-            lines.append(
-                f"  looks     by {plan.prereg.unit if plan.prereg else ''}; chance of enough evidence by then: {told}"
-            )
+            unit = plan.prereg.unit if plan.prereg else ""
+            only = ", if each holds one task; less if they hold several" if unit == "cluster" else ""
+            lines.append(f"  looks     by {unit}; chance of enough evidence by then: {told}{only}")
     total = sum(p["expected_hours"] for p in parts)
     state = _state(plan)
     lines.append(f"{plan.name}: {sum(p['episodes'] for p in parts):,} episodes, about {total:.2f} h; {state}")
@@ -226,7 +226,7 @@ def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, pag
 
 def _read(context: Context, path: Path) -> PlanFile:
     """The plan, with warnings about what it cannot show."""
-    from ..analysis import detectable_lift, points
+    from ..analysis import ArmRole, arm_role, detectable_lift, points
     from ..experiment.planfile import read_plan_file
 
     plan = read_plan_file(path)
@@ -238,6 +238,19 @@ def _read(context: Context, path: Path) -> PlanFile:
             context.say(
                 f"warning: {part.limit} tasks show {shows} with 80 % power at {100 * said.discordance:.0f} % discordance;"
                 f" the claim is {points(said.claim)}"
+            )
+        kinds = {name: arm_role(plan.arms[name].like if name in plan.arms else name) for name in part.arms}
+        left_out = [
+            name
+            for name, kind in kinds.items()
+            if kind in (ArmRole.STATIC, ArmRole.SINGLE) and name not in (said.arm, *said.against)
+        ]
+        if left_out:
+            context.say(f"warning: against leaves out {', '.join(left_out)} of part {part.name}: it cannot end in GO")
+        if said.sequential and said.unit == "task":
+            context.say(
+                'warning: unit = "task" takes tasks as independent: where clusters hold several tasks that are alike, luck is'
+                f" called GO or KILL with a chance above {said.alpha:g}; see docs/experiments.md"
             )
         if part.split == "test" and not part.best_static:
             context.say(

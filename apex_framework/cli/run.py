@@ -46,6 +46,7 @@ def run(
     Without options: the trained bandit against every static topology and a single agent, on mini/dev, exploratory.
     The same command with --out of an unfinished run goes on with it.
     """
+    from ..analysis import ArmRole, arm_role
     from ..experiment.arms import default_arms, with_policy
     from ..experiment.planning import make_plan
     from .running import carry_out, check_out, open_folder, show_plan
@@ -59,8 +60,9 @@ def run(
     arms = default_arms(settings.controllers, base_arm(settings), baselines=settings.baselines, others=others)
     if policy is not None:
         arms = with_policy(arms, catalog, policy)
-    if best_static is not None and best_static not in (names := [arm.name for arm in arms]):
-        raise UnknownNameError("arm", best_static, names)
+    statics = [arm.name for arm in arms if arm_role(arm.name, arm.to_json()) is ArmRole.STATIC]
+    if best_static is not None and best_static not in statics:
+        raise UnknownNameError("static arm of this run", best_static, statics)
     plan = make_plan(
         context.plugins,
         arms,

@@ -24,8 +24,7 @@ from ..analysis import (
     repeated_success,
     summarize_arm,
 )
-from ..analysis.verdict import GO_LIFT
-from .looks import TakenLook
+from .looks import TakenLook, left_out
 from .planfile import Part, PlanFile
 from .prereg import PreRegistration
 
@@ -43,7 +42,7 @@ class Rung:
     lifts: tuple[Lift, ...]
     """Of the part's first arm over every other one."""
     holm: Mapping[str, float]
-    """Holm-adjusted mid-p of these lifts, by the other arm."""
+    """Holm-adjusted ``Lift.p`` of these lifts, by the other arm."""
     oracle_static: float | None
     """Success of the best static topology per episode, in hindsight."""
     repeated_static: float | None
@@ -102,7 +101,7 @@ def _judged(part: Part, run: RunData, folder: str, budget: int) -> Rung:
         run.level,
         tuple(_summary(run, name, budget) for name in part.arms),
         lifts,
-        holm({lift.against: lift.p_mid for lift in lifts}),
+        holm({lift.against: lift.p for lift in lifts}),
         oracle_success(run.rows, statics),
         repeated_success(run.rows, best) if best else None,
     )
@@ -137,7 +136,9 @@ def decide_plan(
     run = read_run(out / folder)
     rows = [row for row in run.rows if not said.excludes(row.family, row.task_id)]
     lifts = _lifts(rows, said.arm, said.against, said.confidence)
-    roles = {name: arm_role(name, run.arms.get(name)) for name in said.against}
+    untold = left_out(plan, run)
+    needed = [*said.against, *untold]
+    roles = {name: arm_role(name, run.arms.get(name)) for name in needed}
     single = next((name for name, role in roles.items() if role is ArmRole.SINGLE), None)
     statics = [name for name, role in roles.items() if role is ArmRole.STATIC]
     verdict = decide(
@@ -145,12 +146,12 @@ def decide_plan(
         lifts,
         statics=statics,
         single=single,
-        others=[name for name in said.against if name not in (*statics, single)],
+        others=[name for name in needed if name not in (*statics, single)],
         best_static=part.best_static,
         best_static_from="dev" if part.best_static else "",
+        claim=said.claim,
     )
     detectable = [lift.detectable for lift in lifts.values()]
-    untold = [name for name in part.arms if name not in said.against and _is_baseline(name, run)]
     return Decision(
         verdict.decision,
         f"{verdict.sentence} Nothing is said of {', '.join(untold)}: not registered." if untold else verdict.sentence,
@@ -166,7 +167,7 @@ def decide_plan(
 
 def rule_of(said: PreRegistration) -> str:
     """The registered rule, in words."""
-    against, gain = ", ".join(said.against), points(GO_LIFT)
+    against, gain = ", ".join(said.against), points(said.claim)
     if not said.sequential:
         return (
             f"one look, when all episodes are there: GO when {said.arm} is above each of {against} (one-sided, alpha "
@@ -188,10 +189,6 @@ def _lifts(rows: Sequence[EpisodeRow], arm: str, others: Sequence[str], confiden
     """Against every arm with which there is a judged pair: infrastructure may have failed all episodes of one."""
     pairings = {name: pair(rows, arm, name) for name in others}
     return {name: estimate_lift(found, confidence=confidence) for name, found in pairings.items() if found.tasks}
-
-
-def _is_baseline(name: str, run: RunData) -> bool:
-    return arm_role(name, run.arms.get(name)) in (ArmRole.STATIC, ArmRole.SINGLE)
 
 
 def _summary(run: RunData, name: str, budget: int) -> dict[str, Any]:

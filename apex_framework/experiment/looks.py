@@ -9,7 +9,7 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from ..analysis import ArmRole, arm_role, merge_runs, pair, read_run
+from ..analysis import ArmRole, RunData, arm_role, merge_runs, pair, read_run
 from ..analysis.anytime import ON, Evidence, decision_at, evidence_at, sentence_at
 from ..analysis.episodes import read_lines
 from ..errors import ArtifactError
@@ -61,6 +61,7 @@ def take_look(plan: PlanFile, out: Path, order: Mapping[str, str], before: Seque
             order,
             said.looks[number - 1],
             alpha=said.alpha,
+            claim=said.claim,
             unit=said.unit,
             before=earlier.get(name),
         )
@@ -68,18 +69,30 @@ def take_look(plan: PlanFile, out: Path, order: Mapping[str, str], before: Seque
     )
     roles = {arm_role(name, run.arms.get(name)) for name in said.against}
     needed = {ArmRole.STATIC: "a static topology", ArmRole.SINGLE: "the single agent"}
-    missing = tuple(words for role, words in needed.items() if role not in roles)
-    decision = decision_at(comparisons, part.best_static, missing, last=number == len(said.looks))
+    lacking = {role: words for role, words in needed.items() if role not in roles}
+    unnamed = [name for name in left_out(plan, run) if arm_role(name, run.arms.get(name)) not in lacking]
+    missing = (*lacking.values(), *unnamed)
+    lacks = (*lacking.values(), *(f"a comparison with {name}" for name in unnamed))
+    decision = decision_at(comparisons, part.best_static, missing, last=number == len(said.looks), claim=said.claim)
     return TakenLook(
         number,
         said.looks[number - 1],
         decision,
-        sentence_at(decision, comparisons, part.best_static, missing),
+        sentence_at(decision, comparisons, part.best_static, lacks, claim=said.claim),
         comparisons,
         missing,
         len(run.rows) - len(rows),
         {folder: hashlib.sha256((out / folder / DONE).read_bytes()).hexdigest() for folder in folders},
     )
+
+
+def left_out(plan: PlanFile, run: RunData) -> list[str]:
+    """Static topologies and single agents of the judged part that ``against`` does not name: without them nothing is BETTER."""
+    said, part = plan.prereg, plan.primary
+    assert said is not None and part is not None
+    baselines = (ArmRole.STATIC, ArmRole.SINGLE)
+    names = (name for name in part.arms if name != said.arm and name not in said.against)
+    return [name for name in names if arm_role(name, run.arms.get(name)) in baselines]
 
 
 def keep_look(out: Path, look: TakenLook, *, files: Files | None = None) -> TakenLook:

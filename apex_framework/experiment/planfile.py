@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import json
 import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ..errors import ConfigError
 from .armfile import ArmSpec, read_arm
 from .folder import BEGUN, DEVIATIONS, LOOKS, RESULT
 from .plan import digest_of
-from .prereg import PreRegistration, check_looks, check_registration, read_registration
+from .prereg import SEQUENTIAL, UNITS, PreRegistration, check_looks, check_registration, read_registration
 
 SPLITS = ("train", "dev", "test")
 MOST = 100_000
@@ -190,13 +191,25 @@ class _Reader:
         self._not_too_long(name)
         prereg = None
         if "prereg" in data:
-            prereg = read_registration(self._table(data, "prereg"), [part.name for part in parts], self._wrong)
+            said = self._table(data, "prereg")
+            prereg = read_registration(said, [part.name for part in parts], self._wrong)
+            if prereg.sequential and "unit" not in said and (unit := self._registered_unit()):
+                prereg = replace(prereg, unit=unit)
         plan = PlanFile(self._path, name, tuple(parts), arms, settings, prereg)
         if prereg is not None and plan.primary is not None:
             part = plan.primary
-            check_registration(prereg, part.arms, part.budgets, self._wrong)
+            check_registration(prereg, part.arms, part.budgets, part.best_static, self._wrong)
             check_looks(prereg, part.limit, part.budgets, part.best_static, self._wrong)
         return plan
+
+    def _registered_unit(self) -> str:
+        """What a plan that names no unit meant when it was registered: its default was another one once. Empty without a lock."""
+        try:
+            said = json.loads(self._path.with_suffix(".lock.json").read_bytes())["plan"]["prereg"]
+            unit = said.get("unit", PreRegistration.unit) if said["stop"] == SEQUENTIAL else ""
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return ""  # whoever needs the lock says what is wrong with it
+        return unit if unit in UNITS else ""
 
     def _part(self, row: Mapping[str, Any], index: int) -> Part:
         self._known(row, ("name", "arms", *_TASKS), "a part")

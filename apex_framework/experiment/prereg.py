@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..analysis.resampling import RESAMPLES
+from ..analysis.verdict import GO_LIFT
 from .armfile import Wrong
 
 FIXED = "fixed"
@@ -41,7 +42,7 @@ _KINDS = ("infrastructure", "family", "task")
 
 @dataclass(frozen=True)
 class PreRegistration:
-    """The block ``[prereg]``. ``alpha`` is one-sided; ``claim`` is the smallest lift that is to be shown, as a share."""
+    """The block ``[prereg]``. ``alpha`` is one-sided; ``claim`` is the lift, as a share, that GO asks for and KILL excludes."""
 
     hypothesis: str
     estimand: str
@@ -51,7 +52,7 @@ class PreRegistration:
     budget: int = 0
     """Rung that is judged, where its part has several; 0: its only one."""
     alpha: float = 0.025
-    claim: float = 0.05
+    claim: float = GO_LIFT
     discordance: float = 0.21
     """Share of tasks that exactly one of two arms solves, assumed for the detectable lift."""
     stop: str = FIXED
@@ -62,7 +63,8 @@ class PreRegistration:
     looks: tuple[int, ...] = ()
     """Of the sequential rule: tasks at which it looks; at the last one all of them are there."""
     unit: str = "task"
-    """Of the sequential rule: what it takes as independent and bets on, ``task`` or ``cluster``."""
+    """Of the sequential rule: what it takes as independent and bets on, ``task`` or ``cluster``. ``task`` is what locks and
+    results mean that say nothing; a plan that says nothing means ``cluster``."""
 
     @property
     def sequential(self) -> bool:
@@ -210,7 +212,7 @@ def _stop_rule(table: Mapping[str, Any], wrong: Wrong) -> tuple[str, tuple[int, 
         )
     if any(later <= sooner for sooner, later in pairwise(looks)):
         raise wrong("looks", f"prereg: looks do not increase: {', '.join(map(str, looks))}", "looks = [100, 300, 500]")
-    if (unit := table.get("unit", UNITS[0])) not in UNITS:
+    if (unit := table.get("unit", UNITS[1])) not in UNITS:
         raise wrong("unit", f"prereg: unknown unit {unit!r}", f"known: {', '.join(UNITS)}")
     return SEQUENTIAL, tuple(looks), str(unit)
 
@@ -237,15 +239,17 @@ def check_looks(said: PreRegistration, limit: int, budgets: Sequence[int], best_
             f"prereg: part {said.part!r} has {len(budgets)} budgets, and looks are taken at one",
             "put the other rungs into a part of their own",
         )
-    if best_static not in said.against:
+    if not best_static:
         raise wrong(
             "stop",
-            f"prereg: a look needs to know the best static topology, and part {said.part!r} names none of against",
+            f"prereg: a look needs to know the best static topology, and part {said.part!r} names none",
             'best_static = "static_star", as chosen on dev',
         )
 
 
-def check_registration(said: PreRegistration, arms: Sequence[str], budgets: Sequence[int], wrong: Wrong) -> None:
+def check_registration(
+    said: PreRegistration, arms: Sequence[str], budgets: Sequence[int], best_static: str, wrong: Wrong
+) -> None:
     """Check the block against its part. Raises what ``wrong`` makes."""
     for key, names in (("arm", (said.arm,)), ("against", said.against)):
         for name in names:
@@ -257,6 +261,12 @@ def check_registration(said: PreRegistration, arms: Sequence[str], budgets: Sequ
                     f"did you mean {close[0]!r}?" if close else f"known: {', '.join(arms)}",
                     near="hypothesis",
                 )
+    if best_static and best_static not in said.against:
+        raise wrong(
+            "against",
+            f"prereg: against leaves out {best_static!r}, the best static topology of part {said.part!r}",
+            f'against = ["{best_static}", …]; or name no best_static, and all of them are needed',
+        )
     if said.arm in said.against:
         raise wrong("against", f"prereg: {said.arm!r} is compared with itself", "leave it out of against")
     if len(set(said.against)) != len(said.against):

@@ -22,6 +22,7 @@ from .foresight import answering
 from .plan import digest_of
 from .planfile import PlanFile
 from .planning import policy_digest, versions
+from .prereg import SEQUENTIAL, PreRegistration
 
 FORMAT = 2
 _WITHOUT_CODE = 1
@@ -54,7 +55,10 @@ class Lock:
 
     def changes(self, plan: PlanFile, hashes: Mapping[str, str]) -> list[str]:
         """What a plan and its surroundings say otherwise now, one phrase each."""
-        return [*_differences("", self.plan, plan.to_json()), *_differences("", self.hashes, hashes)]
+        was, prereg = self.plan, self.plan.get("prereg") or {}
+        if prereg.get("stop") == SEQUENTIAL:
+            was = {**was, "prereg": {"unit": PreRegistration.unit, **prereg}}
+        return [*_differences("", was, plan.to_json()), *_differences("", self.hashes, hashes)]
 
 
 def lock_path(plan: Path) -> Path:

@@ -177,7 +177,12 @@ def _held_out(answer: Answer) -> tuple[str, str, str]:
 def _best_static(answer: Answer) -> tuple[str, str, str]:
     source = answer.verdicts[0].best_static_from if answer.verdicts else ""
     result = {"dev": HOLDS, "same data": FAILS}.get(source, OPEN)
-    evidence = {"dev": "named before, from dev", "same data": "picked on the tasks it is compared on"}
+    evidence = {
+        "dev": "named before, from dev",
+        "plan": "named by the run's plan; where it was chosen, no file tells",
+        "option": "named by --best-static; where it was chosen, no file tells",
+        "same data": "picked on the tasks it is compared on",
+    }
     return "the best static topology was chosen elsewhere", result, evidence.get(source, "none was named")
 
 

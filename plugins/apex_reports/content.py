@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from apex_framework.analysis import Answer, ArmRole, answer_runs, no_verdict
+from apex_framework.analysis.verdict import GO_LIFT
 
 from .arms import arms, conduct, families
 from .cells import Table, percent, plainly, recorded
@@ -25,6 +26,14 @@ LEVELS = {
     "L4": "a live language model",
 }
 """Rungs of the claim ladder; only L4 answers the question for language models."""
+
+BEST_STATIC = {
+    "dev": "chosen before, on dev",
+    "plan": "named by the run's plan, which was not registered",
+    "option": "named by --best-static",
+    "same data": "chosen on these very tasks",
+}
+"""Where the best static topology is from, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class Content:
 
 
 def content_of(runs: Sequence[Path], best_static: str = "") -> Content:
-    """The content for one or more run folders. Raises ArtifactError, NotComparableError."""
+    """The content for one or more run folders. Raises ArtifactError, NotComparableError, UnknownNameError."""
     options = f" --best-static {quote(best_static)}" if best_static else ""
     return content_from(answer_runs(runs, best_static=best_static), runs, runs, options)
 
@@ -75,7 +84,8 @@ def content_from(answer: Answer, runs: Sequence[Path], read: Sequence[Path], opt
         tables=tuple(plainly(table) for table in tables if table.rows),
         limits=tuple(plain(limit, 2_000) for limit in _limits(answer)),
         commands=tuple(plain(command, 4_000) for command in _commands(answer, runs, options)),
-        decision="" if same else plain(_decision(answer), 2_000),
+        # Another lift was registered: a second decision by the usual one would only contradict.
+        decision="" if same or (registered and registered.claim != GO_LIFT) else plain(_decision(answer), 2_000),
         registered=registered,
         same=same,
         early_look=plain(answer.run.early_look, 2_000),
@@ -131,9 +141,8 @@ def _facts(answer: Answer, read: Sequence[Path]) -> list[str]:
         facts.append(binds)
     if answer.verdicts:
         verdict = answer.verdicts[0]
-        source = {"dev": "chosen before, on dev", "same data": "chosen on these very tasks"}
         if verdict.best_static:
-            facts.append(f"Best static topology: {verdict.best_static}, {source[verdict.best_static_from]}.")
+            facts.append(f"Best static topology: {verdict.best_static}, {BEST_STATIC[verdict.best_static_from]}.")
     if answer.oracle_static is not None:
         repeated = answer.repeated_static
         luck = f"; the best static run three times: {percent(repeated)}" if repeated is not None else ""
@@ -159,8 +168,14 @@ def _limits(answer: Answer) -> list[str]:
     limits += answer.run.caveats
     if answer.exploratory:
         limits.append("An exploratory split suggests; only the held-out one confirms.")
-    if any(v.best_static_from == "same data" for v in answer.verdicts):
+    source = answer.verdicts[0].best_static_from if answer.verdicts else ""
+    if source == "same data":
         limits.append("The best static topology was picked on the tasks it is compared on, which flatters it.")
+    elif source in ("option", "plan"):
+        limits.append(
+            f"The best static topology was {BEST_STATIC[source]}; if it was picked on the tasks it is compared on, that "
+            "flatters it."
+        )
     clusters = {row.cluster for row in answer.run.rows if row.judged}
     if len(clusters) < 30:
         limits.append(f"Only {len(clusters)} clusters: intervals come from sign flips of whole clusters.")

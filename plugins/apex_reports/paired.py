@@ -53,8 +53,9 @@ def lifts(answer: Answer, *, page: bool = False) -> Table:
     methods = _methods(shown)
     pairs = f"{shown[0].judged_pairs:,} pairs of {shown[0].tasks:,} tasks: " if shown else ""
     notes = [
-        f"intervals: {'; '.join(methods)}. McNemar: mid-p, tasks independent. Holm: over all but the verdict's own "
-        "comparisons, which need none because all of them must hold.",
+        f"intervals: {'; '.join(methods)}. McNemar p: exact, two-sided, tasks independent. cluster p: sign flips of whole "
+        "clusters, two-sided. Holm: of cluster p, or of McNemar's where every cluster is one task, over all but the verdict's "
+        "own comparisons, which need none because all of them must hold.",
         "detectable: smallest true lift that so many tasks show with 80 % power at the discordance observed."
         + (
             " none: the two arms differ on so few tasks that no lift would be shown with that power."
@@ -95,9 +96,10 @@ def _lifts(title: str, shown: Sequence[Lift], answer: Answer, notes: Sequence[st
         "against",
         "points",
         "95 % interval",
-        "wins",
-        "losses",
+        "won",
+        "lost",
         "McNemar p",
+        "cluster p",
         "Holm p",
         "detectable",
         "pairs",
@@ -115,7 +117,8 @@ def _lift(lift: Lift, answer: Answer) -> tuple[str, ...]:
         f"{points(lift.interval.low)} to {points(lift.interval.high)}",
         str(lift.wins),
         str(lift.losses),
-        p_text(lift.p_mid),
+        p_text(lift.p_exact),
+        p_text(lift.p_cluster) if lift.clusters < lift.tasks else "-",
         "-" if adjusted is None else p_text(adjusted),
         points(lift.detectable) if lift.detectable else "none",
         f"{lift.judged_pairs} of {lift.planned_pairs}",

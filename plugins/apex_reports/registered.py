@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from apex_framework.analysis import ArmRole, arm_role, points
+from apex_framework.analysis.verdict import GO_LIFT
 from apex_framework.errors import ArtifactError
 
-from .decision import Bound, meaning, remainder
+from .decision import Bound, meaning, remainder, rivals_of
 from .lines import run_facts
 from .plain import plain
 
@@ -33,6 +34,8 @@ class Registered:
     """The sentence as the experiment wrote it."""
     facts: tuple[str, ...]
     """Hypothesis, rule, looks, deviations."""
+    claim: float = GO_LIFT
+    """The lift that GO asked for, and KILL excluded."""
 
 
 def registered_of(runs: Sequence[Path]) -> Registered | None:
@@ -75,8 +78,8 @@ def _decided(data: Mapping[str, Any], statics: Sequence[str]) -> Registered:
     best = next(
         (str(part["best_static"]) for part in data["plan"].get("parts", ()) if part["name"] == said["part"]), ""
     )
-    rivals = [b for b in bounds if b.against == best] or [b for b in bounds if b.against in statics]
-    means = meaning(word, str(said.get("arm", "")), bounds, rivals)
+    claim = float(said.get("claim", GO_LIFT))
+    means = meaning(word, str(said.get("arm", "")), bounds, rivals_of(bounds, best, statics), claim)
     sentence = means or written.removeprefix(f"{word}: ")
     rest = remainder(word, written) if means else ""
     facts = (
@@ -91,6 +94,7 @@ def _decided(data: Mapping[str, Any], statics: Sequence[str]) -> Registered:
         plain(rest, 2_000),
         plain(written, 2_000),
         tuple(plain(fact, 2_000) for fact in facts),
+        claim,
     )
 
 

@@ -59,7 +59,7 @@ def verdict(found: Findings) -> str:
             span = f"{points(least.interval.low)} to {points(least.interval.high)}"
             words = f"{points(least.estimate)} over {least.against}, 95 % interval {span}, {least.tasks} tasks"
             spans = f'<p class="interval">{markup(words)}</p>'
-        decision = f"<p>{markup(found.content.decision, 2_000)}</p>"
+        decision = f"<p>{markup(found.content.decision, 2_000)}</p>" * bool(found.content.decision)
     early = found.content.early_look
     missing = f'<p class="warn"><strong>{markup(early, 2_000)}</strong></p>' if early else ""
     if found.answer.missing_episodes:

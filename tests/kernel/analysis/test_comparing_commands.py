@@ -195,6 +195,48 @@ def test_a_garbled_line_is_told_in_one_line(
     assert "error[E0303]: an episode's line lacks or garbles" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["compare", "report"])
+@pytest.mark.parametrize("name", ["nosuch", "single", "bandit_v1"])
+def test_a_best_static_that_is_none_of_the_run_is_one_line(
+    tmp_path: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40, "static:flat": 45, "single": 9})
+    assert run([command, str(folder), "--best-static", name]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.splitlines()[-2:]) == (
+        "",
+        [f"error[E0201]: unknown static arm of this run {name!r}", "  known: static:flat, static:star"],
+    )
+
+
+def test_a_best_static_that_an_option_names_is_not_called_chosen_on_dev(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40, "static:flat": 45, "single": 9})
+    for options, told in (
+        ((), "chosen on these very tasks."),
+        (("--best-static", "static:star"), "named by --best-static."),
+    ):
+        assert run(["report", str(folder), *options]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert f"Best static topology: {'static:star' if options else 'static:flat'}, {told}" in text
+        assert "on dev" not in text
+        assert "picked on the tasks it is compared on" in text and "flatters it" in text
+
+
+def test_looks_bet_on_clusters_unless_tasks_are_said_to_be_independent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"a": 60, "b": 20})
+    pair = ["compare", str(folder), "--arm", "a", "--against", "b", "--looks", "40,80"]
+    assert run(["--json", *pair]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["sequential"]["unit"] == "cluster" and "warning" not in captured.err
+    assert run([*pair, "--unit", "task"]) == 0
+    captured = capsys.readouterr()
+    assert "warning: the 80 tasks are in 40 clusters" in captured.err and "tasks taken as independent" in captured.out
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -206,6 +248,7 @@ def test_a_garbled_line_is_told_in_one_line(
         ["--arm", "x", "--against", "y", "--looks", "a"],
         ["--arm", "x", "--against", "y", "--margin", "nan"],
         ["--curve", "--best-static", "static:star"],
+        ["--arm", "bandit_v1", "--against", "static:star", "--best-static", "static:star"],
         ["--seed", "-1"],
     ],
 )

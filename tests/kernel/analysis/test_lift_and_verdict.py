@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apex_framework.analysis import (
     ArmRole,
@@ -25,7 +28,7 @@ from apex_framework.analysis import (
     success_at_budget,
     summarize_arm,
 )
-from apex_framework.errors import NotComparableError
+from apex_framework.errors import NotComparableError, UnknownNameError
 
 STATICS = ("static:star", "static:chain", "static:flat")
 
@@ -163,7 +166,93 @@ def test_on_test_the_best_static_is_the_one_that_dev_named() -> None:
         rows += rows_of(name, lambda t, i=i: t < 40 + i)
     run = RunData(Path(), tuple(rows), "mini", "test", "d", "L2")
     assert answer_of(run).verdicts[0].best_static == ""
-    assert answer_of(run, best_static="static:star").verdicts[0].best_static_from == "dev"
+
+    def source(given: str = "", **settings: object) -> tuple[str, str]:
+        verdict = answer_of(replace(run, settings=settings), best_static=given).verdicts[0]
+        return verdict.best_static, verdict.best_static_from
+
+    registered = {"best_static": "static:star", "experiment": {"name": "x", "registered": "d1"}}
+    assert source(**registered) == source("static:star", **registered) == ("static:star", "dev")
+    assert source("static:flat", **registered) == source("static:flat") == ("static:flat", "option")
+    assert source(best_static="static:star") == ("static:star", "plan")
+    assert source(best_static="static:star", experiment={"registered": ""}) == ("static:star", "plan")
+
+
+@pytest.mark.parametrize("name", ["nosuch", "single", "bandit_v1", "static:sta"])
+def test_what_is_no_static_arm_of_the_run_is_no_best_static(name: str) -> None:
+    rows = [r for arm in ("bandit_v1", "single", "static:star") for r in rows_of(arm, lambda t: t < 40)]
+    with pytest.raises(UnknownNameError, match=f"unknown static arm of this run '{name}'") as refused:
+        answer_of(RunData(Path(), tuple(rows), "mini", "test", "d", "L2"), best_static=name)
+    assert "static:star" in refused.value.remedy
+
+
+def test_nothing_is_decided_without_the_best_static_that_is_named() -> None:
+    lifts = {name: lift(name, 0.03, 0.1) for name in ("static:chain", "single")}
+    found = decide("x", lifts, statics=["static:chain"], single="single", best_static="static:star")
+    assert (found.word, found.decision, found.missing) == (Word.INCONCLUSIVE, "EXTEND", ("static:star",))
+    assert found.sentence == "INCONCLUSIVE: x is not compared with static:star."
+    worse = {name: lift(name, -0.2, -0.1) for name in ("static:chain", "single")}
+    assert decide("x", worse, statics=STATICS, single="single").decision == "EXTEND"  # which is best, nobody knows
+
+
+INTERVALS = st.tuples(st.floats(-0.2, 0.2), st.floats(0.0, 0.3)).map(lambda x: (x[0], x[0] + x[1]))
+ARMS = (*STATICS, "single", "linucb")
+
+
+@given(
+    st.dictionaries(st.sampled_from(ARMS), INTERVALS),
+    st.lists(st.sampled_from(STATICS), unique=True),
+    st.sampled_from(["single", None]),
+    st.sampled_from(["", *STATICS]),
+    st.sampled_from([0.05, 0.1, 0.2]),
+)
+def test_better_go_and_kill_follow_from_every_comparison_that_they_need(
+    found: dict[str, tuple[float, float]], statics: list[str], single: str | None, best: str, claim: float
+) -> None:
+    lifts = {name: lift(name, *ends) for name, ends in found.items()}
+    verdict = decide("x", lifts, statics=statics, single=single, others=["linucb"], best_static=best, claim=claim)
+    needed = {*statics, *filter(None, (single, best)), "linucb"}
+    rivals = [best] if best else statics
+    known = bool(rivals) and set(rivals) <= lifts.keys()
+    all_above = bool(statics) and single is not None and all(n in lifts and lifts[n].interval.low > 0 for n in needed)
+    assert (verdict.word is Word.BETTER) == all_above
+    assert (verdict.decision == "GO") == (all_above and known and all(lifts[n].estimate >= claim for n in rivals))
+    if verdict.decision == "KILL":
+        assert known and all(lifts[n].interval.high < claim for n in rivals)
+    assert not (verdict.missing and verdict.word is Word.BETTER)
+
+
+def test_the_claim_moves_go_and_kill() -> None:
+    def decision(low: float, high: float, claim: float) -> str:
+        lifts = {name: lift(name, low, high) for name in (*STATICS, "single")}
+        return decide("x", lifts, statics=STATICS, single="single", best_static=STATICS[0], claim=claim).decision
+
+    assert [decision(0.04, 0.3, claim) for claim in (0.05, 0.2)] == ["GO", "EXTEND"]
+    assert [decision(0.04, 0.15, claim) for claim in (0.05, 0.2)] == ["GO", "KILL"]
+    assert [decision(-0.1, 0.04, claim) for claim in (0.02, 0.05)] == ["EXTEND", "KILL"]
+
+
+def test_many_wins_in_one_cluster_are_one_win_for_the_corrected_test_as_for_the_interval() -> None:
+    """40 wins, all in one of 40 clusters: what is corrected and printed must not contradict the interval."""
+    rows = [row("a", t, t % 40 == 0 or t % 2 == 0, cluster=f"m{t % 40}") for t in range(1_600)]
+    rows += [row("b", t, t % 40 != 0 and t % 2 == 0, cluster=f"m{t % 40}") for t in range(1_600)]
+    rows = [r for r in rows if r.cluster == "m0" or int(r.task_id[1:]) < 160]
+    found = lift_between(rows, "a", "b")
+    assert (found.clusters, found.wins, found.losses, found.interval.low) == (40, 40, 0, 0.0)
+    assert found.p_exact < 1e-9 < found.p == found.p_cluster == 1.0
+    assert found.test == "sign flips of 40 clusters"
+    alone = lift_between([EpisodeRow.of({**_plain(r), "cluster": r.task_id}) for r in rows], "a", "b")
+    assert (alone.p, alone.test) == (alone.p_exact, "exact McNemar")
+
+
+def test_holm_is_over_the_test_that_knows_the_clusters() -> None:
+    rows = [r for name in ("bandit_v1", *STATICS, "single", "linucb") for r in rows_of(name, lambda t: t % 40 > 3)]
+    rows = [
+        EpisodeRow.of({**_plain(r), "success": True}) if r.arm == "bandit_v1" and r.cluster == "m0" else r for r in rows
+    ]
+    found = answer_of(RunData(Path(), tuple(rows), "mini", "test", "d", "L2"))
+    by_arm = {lift.against: lift for lift in found.lifts if lift.arm == "bandit_v1"}
+    assert found.holm["bandit_v1 - linucb"] == by_arm["linucb"].p_cluster == 1.0 > by_arm["linucb"].p_mid
 
 
 def test_null_environment_false_better_at_most_five_percent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb, log, nan
 
 import numpy as np
@@ -90,12 +91,12 @@ def rows(wins: int, losses: int, tasks: int) -> list[EpisodeRow]:
 
 def test_looks_follow_the_plan_and_say_what_was_not_reached() -> None:
     pairing, order = pair(rows(12, 0, 40), "a", "b"), {f"t{t}": f"m{t % 10}" for t in range(40)}
-    test = sequential_test(pairing, order, (4, 20, 40, 100))
+    test = sequential_test(pairing, order, (4, 20, 40, 100), unit="task")
     assert [look.tasks for look in test.looks] == [4, 20, 40] and test.not_reached == (100,)
     assert test.looks[0].e_value == pytest.approx(e_value_of_counts(4, 0))
     assert test.better_at == 20 and "better at 20" in test.sentence
     assert better_than_all([test, test]) == 20
-    never = sequential_test(pair(rows(0, 12, 40), "a", "b"), order, (20, 40))
+    never = sequential_test(pair(rows(0, 12, 40), "a", "b"), order, (20, 40), unit="task")
     assert never.better_at is None and better_than_all([test, never]) is None and better_than_all([]) is None
 
 
@@ -104,6 +105,37 @@ def test_a_cluster_is_bet_on_when_its_last_task_is_in() -> None:
     looks = sequential_test(pairing, order, (30, 35, 40), unit="cluster").looks
     assert [look.bets for look in looks] == [0, 5, 10]
     assert looks[0].e_value == 1.0
+
+
+def test_one_cluster_alone_is_no_evidence_unless_somebody_says_that_tasks_are_independent() -> None:
+    """40 wins in one of 40 clusters: the interval begins at zero, and a look by itself must not say better."""
+    order = {f"t{t}": "m0" if t < 40 else f"m{1 + t % 39}" for t in range(157)}
+    found = [
+        EpisodeRow(arm, task, 0, (arm == "a") == (cluster == "m0"), 1, 1, 0, 0, "done", cluster)
+        for arm in "ab"
+        for task, cluster in order.items()
+        if cluster == "m0" or arm == "a"
+    ]
+    found += [replace(row, arm="b") for row in found if row.arm == "a" and row.cluster != "m0"]
+    pairing = pair(found, "a", "b")
+    test = sequential_test(pairing, order, (50, 100, 157))
+    assert (test.unit, test.better_at, test.looks[-1].e_value) == ("cluster", None, pytest.approx(1.5))
+    assert sequential_test(pairing, order, (50, 100, 157), unit="task").better_at == 50
+
+
+@given(st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=40))
+def test_where_every_cluster_is_one_task_the_units_are_the_same(differences: list[int]) -> None:
+    found = [
+        EpisodeRow(arm, f"t{t}", 0, d > 0 if arm == "a" else d < 0, 1, 1, 0, 0, "done", f"t{t}")
+        for arm in "ab"
+        for t, d in enumerate(differences)
+    ]
+    order = {f"t{t}": f"t{t}" for t in range(len(differences))}
+    looks = [
+        sequential_test(pair(found, "a", "b"), order, (len(differences),), unit=unit).looks
+        for unit in ("task", "cluster")
+    ]
+    assert looks[0] == looks[1]
 
 
 def test_impossible_looks_and_strange_tasks_are_refused() -> None:

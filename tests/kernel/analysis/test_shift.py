@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from apex_framework.analysis import EpisodeRow, cost_shifts, hodges_lehmann, paired_shift
+from apex_framework.analysis import EpisodeRow, cost_shifts, hodges_lehmann, holm, mcnemar_exact, paired_shift
 from apex_framework.errors import NotComparableError
 
 
@@ -28,13 +29,17 @@ def test_the_p_value_is_scipys_wilcoxon(seed: int) -> None:
     assert paired_shift(many.tolist()).p == pytest.approx(expected, abs=1e-9)
 
 
-def test_mcnemar_is_statsmodels_where_it_is_installed() -> None:
-    tables = pytest.importorskip("statsmodels.stats.contingency_tables", reason="no extra brings statsmodels")
-    from apex_framework.analysis import mcnemar_exact
-
-    for wins, losses in ((3, 10), (40, 12), (0, 7)):
+def test_mcnemar_and_holm_are_statsmodels() -> None:
+    tables = importlib.import_module("statsmodels.stats.contingency_tables")
+    for wins, losses in itertools.product(range(30), (1, 7, 12, 40)):
         expected = float(tables.mcnemar([[0, wins], [losses, 0]], exact=True).pvalue)
         assert mcnemar_exact(wins, losses) == pytest.approx(expected, abs=1e-9)
+    several = importlib.import_module("statsmodels.stats.multitest")
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 11, 40):
+        p = rng.random(n) ** 3
+        adjusted = several.multipletests(p, method="holm")[1]
+        assert list(holm({str(i): float(x) for i, x in enumerate(p)}).values()) == pytest.approx(adjusted, abs=1e-9)
 
 
 @settings(deadline=None)

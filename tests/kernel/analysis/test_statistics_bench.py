@@ -14,7 +14,7 @@ from apex_framework.benches import statistics as bench
 
 def test_exact_tests_and_bca_equal_scipy_to_a_billionth() -> None:
     rows = [row for row in bench.equalities(0) if row["metric"] == "largest difference"]
-    assert {row["contender"] for row in rows} >= {"scipy"} and len(rows) >= 4
+    assert {row["contender"] for row in rows} == {"scipy", "statsmodels"} and len(rows) == 5
     for row in rows:
         assert isinstance(row["value"], float) and row["value"] < 1e-9, row
 
@@ -46,6 +46,22 @@ def test_coverage_is_seen_and_a_halved_interval_too(monkeypatch: pytest.MonkeyPa
 def test_a_null_environment_is_rarely_called_better() -> None:
     assert bench.false_better(40, 0, 0.0) == 0
     assert bench.false_better(40, 0, 0.5) <= 5
+
+
+def test_clusters_that_differ_make_bets_by_task_call_luck_better_and_kill_a_true_lift() -> None:
+    """At ±28 pp in repositories as large as SWE-bench Lite's; the planted fault is the unit."""
+    for lift in (0.0, bench.TRUTH):
+        found = {
+            str(row["contender"]): row["value"] for row in bench.clustered_looks(150, 1, bench.REPOSITORIES, 0.28, lift)
+        }
+        by_cluster, by_task = found["bets by cluster"], found["bets by task"]
+        assert isinstance(by_cluster, float) and isinstance(by_task, float)
+        assert by_cluster <= 0.025 and by_task > 0.06
+
+
+def test_bets_by_cluster_find_a_lift_where_clusters_are_many() -> None:
+    (row, _) = bench.clustered_looks(60, 0, bench.MODULES, 0.14, 0.15)
+    assert row["metric"] == "better" and isinstance(row["value"], float) and row["value"] > 0.5
 
 
 def test_every_row_has_the_form_of_a_bench() -> None:

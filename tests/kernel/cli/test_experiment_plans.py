@@ -454,9 +454,9 @@ def recomputed(run: Path, arm: str, other: str) -> tuple[list[str], list[str]]:
     wins = sum(ours[task] > theirs[task] for task in ours)
     losses = sum(ours[task] < theirs[task] for task in ours)
     n, most = wins + losses, max(wins, losses)
-    p_mid = min(1.0, (2 * sum(comb(n, k) for k in range(most + 1, n + 1)) + comb(n, most)) / 2**n)
+    p = min(1.0, 2 * sum(comb(n, k) for k in range(most, n + 1)) / 2**n)
     points = 100 * sum(ours[task] - theirs[task] for task in ours) / len(ours)
-    return cells, [f"{points:+.1f} pp", str(wins), str(losses), f"{p_mid:.3f}"]
+    return cells, [f"{points:+.1f} pp", str(wins), str(losses), f"{p:.3f}"]
 
 
 def table(text: str, title: str) -> list[dict[str, str]]:
@@ -483,7 +483,7 @@ def told(apex: Terminal, run: str, arm: str, other: str) -> tuple[list[str], lis
         row for row in table(text, "Paired lifts") if (row["lift of"], row["against"].split(" (")[0]) == (arm, other)
     )
     arms = [line[name] for name in ("tasks", "solved", "tokens", "steps", "switches")]
-    return arms, [lift[name] for name in ("points", "wins", "losses", "McNemar p")]
+    return arms, [lift[name] for name in ("points", "won", "lost", "McNemar p")]
 
 
 def test_every_number_of_a_report_is_recomputed_from_lines(done: Terminal) -> None:

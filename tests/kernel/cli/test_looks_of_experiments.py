@@ -34,6 +34,7 @@ arm = "bandit_v1"
 against = ["static_star", "single"]
 stop = "sequential"
 looks = [4, 12, 24]
+unit = "task"
 
 [[part]]
 name = "main"
@@ -136,7 +137,7 @@ def test_an_experiment_stops_at_the_look_that_decides(
 
 
 def test_all_arms_meet_the_same_tasks_at_every_look(make: Callable[..., Experiment]) -> None:
-    make(all_alike, PLAN.replace("looks", 'unit = "cluster"\nlooks')).run()
+    make(all_alike, PLAN.replace('"task"', '"cluster"')).run()
     seen: set[str] = set()
     for folder in ("main@look1", "main@look2", "main@look3"):
         rows = [json.loads(line) for line in Path("out", folder, "episodes.jsonl").read_text().splitlines()]
@@ -298,3 +299,41 @@ def test_without_a_static_topology_nothing_is_called_go(make: Callable[..., Expe
     assert experiment.run() == 0
     decision = experiment.result()["decision"]
     assert (decision["word"], decision["missing"]) == ("EXTEND", ["the single agent"])
+
+
+def test_an_arm_of_the_part_that_against_leaves_out_keeps_it_from_go(
+    make: Callable[..., Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = make(
+        ours_alone,
+        PLAN.replace('"single"]\n', '"static_chain", "single"]\n').replace(
+            'against = ["static_star", "static_chain",', 'against = ["static_star",'
+        ),
+    )
+    assert "warning: against leaves out static_chain of part main: it cannot end in GO" in capsys.readouterr().err
+    assert experiment.run() == 0
+    decision = experiment.result()["decision"]
+    assert (decision["word"], decision["missing"]) == ("EXTEND", ["static_chain"])
+    assert decision["sentence"].endswith("The plan lacks a comparison with static_chain.")
+
+
+def test_what_is_claimed_is_what_go_asks_for_and_kill_excludes(make: Callable[..., Experiment]) -> None:
+    """At 24 of 24 tasks alike no gain of 90 points is possible any more, while one of 5 is."""
+    for claim, word in ((0.05, "EXTEND"), (0.9, "KILL")):
+        Path("plan.lock.json").unlink(missing_ok=True)
+        experiment = make(all_alike, PLAN.replace("[[part]]", f"claim = {claim}\ndiscordance = 0.95\n[[part]]"))
+        assert experiment.run(f"out{claim}") == 0
+        decision = experiment.result(f"out{claim}")["decision"]
+        assert decision["word"] == word and f"gains +{100 * claim:.1f} pp" in decision["rule"]
+
+
+def test_bets_on_tasks_are_warned_about_and_clusters_are_what_is_bet_on_unless_said(
+    make: Callable[..., Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(all_alike)
+    assert 'warning: unit = "task" takes tasks as independent' in capsys.readouterr().err
+    Path("plan.lock.json").unlink()
+    experiment = make(all_alike, PLAN.replace('unit = "task"\n', ""))
+    assert "independent" not in capsys.readouterr().err
+    assert experiment.run() == 0
+    assert experiment.result()["decision"]["rule"].startswith("looks at 4, 12, 24 tasks, by cluster")

@@ -73,7 +73,7 @@ def test_plan_runs_nothing_and_says_what_could_be_seen(apex: Terminal) -> None:
         (("--seeds", "0"), "E0202", "--seeds"),
         (("--controller", "static:tree"), "E0202", "'tree' is not in the arm's topologies"),
         (("--on-busy", "wait"), "E0202", "on_busy"),
-        (("--best-static", "static_ring"), "E0201", "unknown arm"),
+        (("--best-static", "static_ring"), "E0201", "unknown static arm"),
     ],
 )
 def test_wrong_input_is_one_line_with_a_remedy(

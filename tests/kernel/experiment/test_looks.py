@@ -27,6 +27,7 @@ arm = "bandit_v1"
 against = ["static_star", "single"]
 stop = "sequential"
 looks = [10, 20, 40]
+unit = "task"
 
 [[part]]
 name = "main"
@@ -56,7 +57,7 @@ def test_a_sequential_plan_has_one_run_per_look_and_every_task_in_one_of_them(tm
 
 
 def test_plans_that_were_registered_before_there_were_looks_keep_their_digest(tmp_path: Path) -> None:
-    fixed = plan(tmp_path, PLAN.replace('stop = "sequential"\nlooks = [10, 20, 40]\n', ""))
+    fixed = plan(tmp_path, PLAN.replace('stop = "sequential"\nlooks = [10, 20, 40]\nunit = "task"\n', ""))
     assert {"looks", "unit"}.isdisjoint(fixed.to_json()["prereg"])
     assert [run.folder for run in fixed.runs(fixed.parts[0])] == ["main"]
 
@@ -74,10 +75,10 @@ def test_plans_that_were_registered_before_there_were_looks_keep_their_digest(tm
         ("[10, 20, 40]", '"often"', 8, "at least two numbers of tasks"),
         ("looks = [10, 20, 40]\n", "", 7, "not None"),
         ('"sequential"', '"fixed"', 8, 'looks does not go with stop = "fixed"'),
-        ('stop = "sequential"\nlooks = [10, 20, 40]', 'unit = "cluster"', 7, 'unit does not go with stop = "fixed"'),
-        ("[10, 20, 40]", '[10, 20, 40]\nunit = "module"', 9, "unknown unit 'module'"),
+        ('stop = "sequential"\nlooks = [10, 20, 40]\n', "", 7, 'unit does not go with stop = "fixed"'),
+        ('"task"', '"module"', 9, "unknown unit 'module'"),
         ('"sequential"', '"whenever"', 7, "known: fixed (one look, at the end), sequential"),
-        ('best_static = "static_star"\n', "", 7, "names none of against"),
+        ('best_static = "static_star"\n', "", 7, "names none"),
         ("limit = 40", "limit = 40\nbudgets = [500, 900]", 7, "2 budgets, and looks are taken at one"),
     ],
 )
@@ -143,12 +144,13 @@ def test_a_bound_is_the_e_process_turned_round(differences: list[float], mean: f
 
     tasks = tuple(PairedTask(f"t{i}", "m", "", max(d, 0.0), max(-d, 0.0)) for i, d in enumerate(differences))
     order = {task.task_id: "m" for task in tasks}
-    found = evidence_at(Pairing("a", "b", tasks, len(tasks), len(tasks)), order, len(tasks), alpha=0.05)
+    pairing = Pairing("a", "b", tasks, len(tasks), len(tasks))
+    found = evidence_at(pairing, order, len(tasks), alpha=0.05, claim=mean, unit="task")
     assert -1.0 <= found.low <= found.estimate <= found.high <= 1.0
     if abs(mean - found.low) > 1e-6:
         assert (_against(differences, mean, above=True) >= 20) == (mean < found.low)
     if abs(mean - found.high) > 1e-6:
-        assert (_against(differences, mean, above=False) >= 20) == (mean > found.high)
+        assert (_against(differences, mean, above=False) >= 20) == (mean > found.high) == found.small
 
 
 def evidence(against: str, *, better: bool = False, small: bool = False, estimate: float = 0.1) -> Evidence:
@@ -164,6 +166,7 @@ def test_the_rule_of_a_look() -> None:
     assert decision_at([evidence("star", better=True, estimate=0.04), single], "star", last=False) == ON
     assert decision_at([evidence("star", small=True), single], "star", last=False) == "KILL"
     assert decision_at([star, evidence("single", small=True)], "star", last=False) == ON
+    assert decision_at([star, single], "star", last=False, claim=0.2) == ON
 
 
 LOOKS = tuple(range(30, 301, 30))
@@ -216,6 +219,7 @@ def test_a_lift_is_found_and_a_lift_of_five_points_is_rarely_killed() -> None:
         tasks = tuple(PairedTask(f"t{t}", f"m{t}", "", max(x, 0.0), max(-x, 0.0)) for t, x in enumerate(d))
         order = {task.task_id: "m" for task in tasks}
         killed += any(
-            evidence_at(Pairing("a", "b", tasks, 300, 300), order, n, alpha=ALPHA, bounds=False).small for n in LOOKS
+            evidence_at(Pairing("a", "b", tasks, 300, 300), order, n, alpha=ALPHA, unit="task", bounds=False).small
+            for n in LOOKS
         )
     assert killed <= 3 * ALPHA * EXPERIMENTS / 4

@@ -177,6 +177,10 @@ def test_a_level_that_resampling_does_not_resolve_is_refused_where_a_bound_is_re
         (PART + PART.replace('"main"', '"late"').replace("40", "0"), ":11: limit: a whole number"),
         (f"{PART}{CLAIM}part = 'mian'\n", ":13: prereg: part 'mian' is not in the plan"),
         (f"{PART}{CLAIM}claim = 0.3\n", ":13: prereg: a lift of 0.3 cannot be had where the arms differ on 0.21"),
+        (
+            f'{PART}best_static = "static_star"\n{CLAIM}'.replace('["static_star", "single"]\n', '["single"]\n'),
+            ":13: prereg: against leaves out 'static_star', the best static topology of part 'main'",
+        ),
         (f"{PART}{CLAIM}discordance = 0.01\n", ":13: prereg: a lift of 0.05 cannot be had"),
         (f"{PART}[settings]\nbudget_safety = inf\n", ":8: budget_safety: a finite number is needed, not inf"),
         (f"{PART}[settings]\nsuite_options = {{ data = 2026-01-01 }}\n", "data: a date or time is no value of a plan"),

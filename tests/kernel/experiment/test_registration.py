@@ -10,7 +10,7 @@ import pytest
 from apex_framework.errors import ArtifactError, PlanChangedError
 from apex_framework.experiment.code import code_digests
 from apex_framework.experiment.planfile import read_plan_file
-from apex_framework.experiment.registration import lock_path, read_lock, register
+from apex_framework.experiment.registration import Lock, lock_path, read_lock, register
 from apex_framework.plugins import load_plugins
 
 TEXT = """
@@ -100,6 +100,37 @@ def test_a_lock_of_before_there_were_digests_of_code_stays_what_it_was() -> None
     assert lock.digest == "0e0723513a8c35c6a4633a50ebe8c20ba59b32be533ffc950de4db1550ec359a"
     again = register(read_plan_file(plan), lock.hashes, load_plugins(environ={"APEX_PLUGINS": ""}))
     assert (again, lock_path(plan).read_bytes()) == (lock, before)
+
+
+LOOKS = TEXT.replace("[[part]]", 'stop = "sequential"\nlooks = [20, 40]\n[[part]]\nbest_static = "static_star"')
+
+
+def test_a_plan_that_names_no_unit_bets_on_clusters_and_one_registered_before_keeps_its_unit(tmp_path: Path) -> None:
+    plugins, path = load_plugins(environ={"APEX_PLUGINS": ""}), tmp_path / "plan.toml"
+    path.write_text(LOOKS)
+    fresh = read_plan_file(path)
+    assert fresh.prereg is not None and fresh.prereg.unit == "cluster"
+    assert register(fresh, HASHES, plugins).plan["prereg"]["unit"] == "cluster"
+    assert read_plan_file(path).digest == fresh.digest
+    for said in ({"unit": "task"}, {}):  # what the default was once, and a lock that does not name it
+        old = fresh.to_json()
+        del old["prereg"]["unit"]
+        old["prereg"] |= said
+        lock = Lock("2026-11-01T00:00:00+00:00", old, HASHES, {"python": "3.11.7"}, {})
+        lock_path(path).write_text(json.dumps({"format": lock.format, "digest": lock.digest, **vars(lock)}))
+        plan, read = read_plan_file(path), read_lock(path)
+        assert plan.prereg is not None and plan.prereg.unit == "task"
+        assert read == lock and lock.changes(plan, HASHES) == []
+    path.write_text(LOOKS.replace("looks =", 'unit = "cluster"\nlooks ='))
+    assert lock.changes(read_plan_file(path), HASHES) == ['prereg.unit: "task" -> "cluster"']
+
+
+@pytest.mark.parametrize("name", ["headline", "humaneval"])
+def test_the_locks_that_are_published_are_accepted(name: str) -> None:
+    path = Path(__file__).parents[3] / "docs" / "evidence" / "plans" / f"{name}.toml"
+    plan, lock = read_plan_file(path), read_lock(path)
+    assert lock is not None and lock.changes(plan, lock.hashes) == []
+    assert plan.prereg is not None and plan.prereg.claim == 0.05
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}"])

@@ -18,7 +18,7 @@ from report_runs import invent_run
 from apex_framework.analysis import Answer, EpisodeRow, answer_runs, p_text
 from apex_framework.cli.boundary import run
 from apex_reports.chosen import chosen
-from apex_reports.decision import Bound, meaning, remainder
+from apex_reports.decision import Bound, meaning, remainder, rivals_of
 from apex_reports.html import Html
 from apex_reports.markdown import Markdown
 from apex_reports.table import Table
@@ -105,6 +105,13 @@ def test_a_registered_kill_says_what_it_excludes_before_what_is_open_and_each_on
         assert contradiction not in text
     assert text.count("Claim level") == 1
     assert make().render((killed,)) == make().render((killed,))
+
+
+def test_what_was_claimed_is_what_is_told() -> None:
+    star = Bound("star", 0.12, 0.06, 0.18)
+    assert meaning("KILL", "mine", [star], [star], 0.2).startswith("a gain of 20 points over star is excluded")
+    assert meaning("EXTEND", "mine", [star], [star], 0.15).startswith("a gain of 15 points over star is not excluded")
+    assert rivals_of([star], "chain", ["star", "chain"]) == []  # the best one was not compared with
 
 
 def test_go_and_extend_say_what_they_mean() -> None:
@@ -223,7 +230,7 @@ def test_a_small_p_is_below_a_thousandth_and_says_what_it_is_of(
     changed(folder, "episodes", costs)
     assert run(["compare", str(folder), "--arm", "bandit_v1", "--against", "single"]) == 0
     lift, tokens, *_ = capsys.readouterr().out.splitlines()
-    assert lift.endswith("McNemar mid-p < 0.001")
+    assert lift.endswith("exact McNemar p < 0.001 if tasks were independent, sign flips of 40 clusters p < 0.001")
     assert "+0 tokens per task (95 % +0 to +0, for on most tasks both cost the same; mean +60.0); " in tokens
     assert re.search(r"; p of the tasks that differ 0\.0\d\d, Holm ", tokens)
     assert "| &lt; 0.001 |" in Markdown().render((folder,))
