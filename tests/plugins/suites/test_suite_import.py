@@ -118,6 +118,16 @@ def test_an_error_of_the_official_harness_is_not_resolved_unless_the_machine_was
     assert told(capsys, "suite", "import", f"--report=a={place}", "--out", tmp_path / "no")[0] == 2
 
 
+def test_planted_a_reader_that_leaves_errors_out_shows_another_rate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"resolved_ids": TASKS[:2], "error_ids": TASKS[2:6]}))
+    flags = ["suite", "import", f"--report=a={tmp_path / 'a.json'}", "--out"]
+    assert told(capsys, *flags, tmp_path / "r")[1]["resolved"]["a"] == {"resolved": 2, "judged": 6, "all": 6}
+    monkeypatch.setattr("apex_framework.cli.predictions._NOT_RESOLVED", ("unresolved_ids", "empty_patch_ids"))
+    assert told(capsys, *flags, tmp_path / "s")[1]["resolved"]["a"] == {"resolved": 2, "judged": 2, "all": 2}
+
+
 def test_outcomes_keep_the_level_of_the_run_that_they_come_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,9 @@ DATASET = "SWE-bench/SWE-bench_Lite"
 COMMIT = "c" * 40
 NAMES = {split: f"{split}-00000-of-00001.parquet" for split in ("dev", "test")}
 APEX = (
-    "import sys\n"
+    "import os, resource, sys\n"
+    "if most := int(os.environ.get('MOST_BYTES', 0)):\n"
+    "    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))\n"
     "from apex_suites.swebench import downloads\n"
     "downloads.HOST = sys.argv[1]\n"
     "from apex_framework.cli.boundary import run\n"
@@ -190,7 +192,10 @@ def test_data_and_repositories_are_downloaded_once(hub: Hub, world: World, host:
     asked = len(hub.asked)
     status, again, _ = fetched(tmp_path, hub, "file:///nowhere", *flags)
     assert (status, again["fetched"], len(hub.asked)) == (0, [], asked)
-    (data / NAMES["test"]).unlink()  # from the hub's cache
+    (data / NAMES["test"]).unlink()
+    status, again, _ = fetched(tmp_path, hub, host, *flags, HF_HUB_OFFLINE="1", MOST_BYTES="1000")
+    assert (status, [path.name for path in data.iterdir()]) == (3, [NAMES["dev"]]) and again["error"]["code"] == "E0300"
+    # from the hub's cache
     status, again, _ = fetched(tmp_path, hub, host, *flags, HF_HUB_OFFLINE="1")
     assert (status, len(again["fetched"]), len(hub.asked)) == (0, 2, asked)
 
@@ -243,6 +248,24 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing(hub: Hub, world: World,
     out, err = child.communicate(timeout=20)
     assert (child.returncode, json.loads(out)["error"]["code"]) == (130, "E0130"), err
     assert not (tmp_path / "lite").exists()
+
+
+def test_an_interrupted_clone_ends_at_once_and_leaves_nothing(
+    hub: Hub, world: World, host: str, tmp_path: Path
+) -> None:
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/cloning\nfor last; do :; done\nmkdir $last\nexec sleep 60\n")
+    slow.chmod(0o755)
+    flags = ["--data", str(world.data), "--repos", "a/clones"]
+    child = started(tmp_path, hub, host, *flags, PATH=f"{slow.parent}:{os.environ['PATH']}")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "cloning").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, json.loads(out)["error"]["code"]) == (130, "E0130"), err
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_repository_that_cannot_be_cloned_is_named_and_half_of_it_is_not_there(
