@@ -25,6 +25,7 @@ _PLACES = (
     click.option("--data", type=_FILE, help="File of the suite's tasks, for suites that read one."),
     click.option("--repos", type=_FILE, help="Folder of its repositories, as bare clones."),
     click.option("--environments", type=_FILE, help="TOML file of more environments, for suites that have some."),
+    click.option("--execution", metavar="WAY", help="How tests are run, for suites with a choice: native, containers."),
 )
 _SANDBOX = (
     click.option(
@@ -46,7 +47,8 @@ def sandbox_options(command: F) -> F:
 
 def options_of(places: Mapping[str, object]) -> dict[str, str]:
     """Options of a suite from the flags that were given."""
-    return {name: str(value.absolute()) for name, value in places.items() if isinstance(value, Path)}
+    given = {name: value for name, value in places.items() if value is not None}
+    return {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in given.items()}
 
 
 def open_suite(

@@ -73,9 +73,15 @@ class Suites(ApexSpec):
         add("humanevalfix", _humanevalfix, summary="HumanEvalPack's faults that people wrote; test only; --data FILE")
         add("mbpp", _mbpp, summary="MBPP with an injected fault; --data FILE")
         add("quixbugs", _quixbugs, summary="a checkout of QuixBugs; test only, nobody tunes on it; --data FOLDER")
-        add("swebench_lite", _swebench_lite, summary="SWE-bench Lite, run natively; --data FILE --repos DIR")
         add(
-            "swebench_verified", _swebench_verified, summary="SWE-bench Verified, run natively; --data FILE --repos DIR"
+            "swebench_lite",
+            _swebench_lite,
+            summary="SWE-bench Lite, natively or in containers; --data FILE --repos DIR",
+        )
+        add(
+            "swebench_verified",
+            _swebench_verified,
+            summary="SWE-bench Verified, natively or in containers; --data FILE --repos DIR",
         )
 
 

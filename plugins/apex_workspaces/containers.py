@@ -49,7 +49,9 @@ class ContainerWorkspaces(CheckoutWorkspaces):
         """
         image, testbed = (_text(task, name, default) for name, default in zip(_OURS, ("", TESTBED), strict=True))
         if not image or image.startswith("-"):
-            raise WorkspaceError(f"task {task.id}: its run names no image", 'image = "NAME:TAG"')
+            raise WorkspaceError(
+                f"task {task.id}: its run names no image", 'image = "NAME:TAG"; SWE-bench: execution=containers'
+            )
         if not PurePosixPath(testbed).is_absolute() or testbed == "/" or "," in testbed:
             raise WorkspaceError(f"task {task.id}: {testbed!r} is no folder of an image", f"such as {TESTBED}")
         run = {name: value for name, value in task.run.items() if name not in _OURS}

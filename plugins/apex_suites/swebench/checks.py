@@ -9,10 +9,13 @@ import os
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .environments import Environment
 from .rows import Instance
+
+if TYPE_CHECKING:
+    from .containers import Container
+    from .environments import Environment
 
 _FORM: Final = 1
 
@@ -66,7 +69,7 @@ class Checks:
             raise
 
 
-def key_of(instance: Instance, environment: Environment) -> str:
+def key_of(instance: Instance, environment: Environment | Container) -> str:
     """A hash of all that decides a verdict on an instance, the evaluator and its version included."""
     parts = [_FORM, instance.to_row(), environment.digest_parts]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]

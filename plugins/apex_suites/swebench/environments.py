@@ -74,7 +74,7 @@ class Environment:
             run |= {"args": [*self.args, *told], "plugins": list(self.plugins)}
         if self.runner != "command":
             return {**run, "tests": list(tests), "path": list(self.path)}
-        names = [_label(test) if "{labels}" in self.command else test for test in tests]
+        names = [django_label(test) if "{labels}" in self.command else test for test in tests]
         if deciding:
             command = [part for word in self.command for part in (names if word in ("{files}", "{labels}") else [word])]
             return {**run, "command": command, "tests": []}
@@ -150,6 +150,6 @@ def _restored() -> str:
     return Path(__file__).with_name("restored.py").read_text(encoding="utf-8")
 
 
-def _label(path: str) -> str:
+def django_label(path: str) -> str:
     """``tests/a/b.py`` as Django's runner wants it: ``a.b``."""
     return path.removeprefix("tests/").removesuffix(".py").replace("/", ".")

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from apex_framework.errors import MissingExtraError, UsageError
 from ..programs.rows import MOST_LIST, Row, read_rows, unique
 
 SPLITS: Final = ("train", "dev", "test")
+CONTAINER: Final = ("image", "eval_script", "log_parser", "eval_type")
+"""Columns that the data of ``swebench`` 5 have besides: how an instance is judged in its container."""
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -37,10 +39,12 @@ class Instance:
     created_at: str = ""
     environment_setup_commit: str = ""
     split: str = "test"
+    container: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The columns of ``CONTAINER`` that it has."""
 
     def to_row(self) -> dict[str, Any]:
-        """The official form: both lists as JSON texts."""
-        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        """The official form: both lists as JSON texts; without what only a container needs."""
+        row = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "container"}
         return {**row, **{name: json.dumps(row[name]) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}}
 
 
@@ -127,6 +131,7 @@ def _instance(row: Row, default_split: str) -> Instance:
         PASS_TO_PASS=_names(row, "PASS_TO_PASS"),
         split=row.text("split", default_split),
         **{name: _optional(row, name) for name in ("version", "hints_text", "created_at", "environment_setup_commit")},
+        container={name: text for name in CONTAINER if (text := _optional(row, name))},
     )
     if not instance.problem_statement.strip():
         raise UsageError(f"{row.where}: field 'problem_statement' is empty", "a task needs an issue")

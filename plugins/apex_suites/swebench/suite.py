@@ -1,4 +1,4 @@
-"""The suites ``swebench_lite`` and ``swebench_verified``: real issues of real repositories, without containers."""
+"""The suites ``swebench_lite`` and ``swebench_verified``: real issues of real repositories, natively or in containers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from typing import Any, Final
 from apex_framework.errors import ApexError, MissingExtraError, SuiteError, UsageError
 from apex_framework.interfaces import Comparison, Diffs, Task, TaskCheck, Verdict, Workspace, WorkspaceProvider
 
-from . import official, repositories
+from . import containers, official, repositories
 from .checks import Checks, Record, key_of
+from .containers import Container, Containers, check_engine
 from .downloads import fetch_data, fetch_repositories
 from .environments import Environment, Table
 from .folders import read_folder
@@ -26,12 +27,14 @@ from .second_opinion import Logs, compared, damaged, opinion
 
 HUB: Final = {"swebench_lite": "SWE-bench/SWE-bench_Lite", "swebench_verified": "SWE-bench/SWE-bench_Verified"}
 EVALUATOR: Final = "swebench/native"
+EXECUTIONS: Final = ("native", "containers")
 _MOST_NAMED: Final = 3
 
 
 class SweBenchSuite:
     """``data`` is a file in the SWE-bench format, ``repos`` a folder of clones, ``environments`` a TOML file of more entries.
 
+    ``execution`` is ``native``, or ``containers``: tests run in the images that the data name, and the official package judges.
     ``limit`` takes the first tasks of a split only. ``tasks`` are those that were checked and behave; ``candidates`` are all.
     """
 
@@ -44,14 +47,21 @@ class SweBenchSuite:
         data: str | Path | None = None,
         repos: str | Path | None = None,
         environments: str | Path | None = None,
+        execution: str = "native",
         cache_dir: str | Path | None = None,
     ) -> None:
         if limit is not None and limit < 1:
             raise UsageError(f"a limit of {limit} tasks", "ask for at least one")
         self._name, self._workspaces, self._limit = name, workspaces, limit
         self._data, self._repos = data and Path(data), repos and Path(repos)
-        self._table = Table(Path(environments) if environments else None)
+        if execution not in EXECUTIONS:
+            raise UsageError(f"unknown execution {execution!r}", f"known: {', '.join(EXECUTIONS)}")
+        self._contained = execution == "containers"
+        self._table: Containers | Table = (
+            Containers() if self._contained else Table(Path(environments) if environments else None)
+        )
         self._more = f" --environments {environments}" if environments else ""
+        self._more += " --execution containers" if self._contained else ""
         self._checks = Checks(Path(cache_dir) if cache_dir else None)
         self._grader = Grader(self.workspaces)
         self._said: set[str] = set()
@@ -63,9 +73,16 @@ class SweBenchSuite:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Of tasks from public repositories that are checked on the spot."""
+        known = "The fixes of these issues are public: a language model may know them by heart."
+        if self._contained:
+            return (
+                "Only tasks that behave in their containers here are here.",
+                "Patches were judged in the official containers, which have a network and more rights than a sandbox leaves.",
+                known,
+            )
         return (
             "Only tasks that behave on this machine are here: which ones those are depends on its Pythons and packages.",
-            "The fixes of these issues are public: a language model may know them by heart.",
+            known,
         )
 
     @property
@@ -89,14 +106,13 @@ class SweBenchSuite:
     def tasks(self, split: str) -> Sequence[Task]:
         """Those that were checked and behave. Raises UsageError, SuiteError when there is none."""
         every, usable = self._of(split), self._usable(split)
-        if usable and not (self._repos and self._repos.is_dir()):
+        if usable and not self._contained and not (self._repos and self._repos.is_dir()):
             where = f"there is no folder {self._repos}" if self._repos else "their folder was not named"
             raise UsageError(
                 f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}"
             )
-        command = (
-            f"apex suite check {self._name}/{split} --data {self._data} --repos {self._repos or 'DIR'}{self._more}"
-        )
+        clones = "" if self._contained else f" --repos {self._repos or 'DIR'}"
+        command = f"apex suite check {self._name}/{split} --data {self._data}{clones}{self._more}"
         if not usable:
             raise SuiteError(
                 f"none of the {len(every)} tasks of {self._name}/{split} was checked and behaves here", command
@@ -113,10 +129,10 @@ class SweBenchSuite:
         return tuple(self._task(instance, None) for instance in self._of(split)[: self._limit])
 
     def workspaces(self) -> WorkspaceProvider:
-        """The provider ``uv``, or what the user asked for instead."""
+        """The provider ``uv``, in containers ``swebench``, or what the user asked for instead."""
         if self._workspaces is None:
             raise SuiteError(f"{self._name} was made without a workspace provider", "pass workspaces=...")
-        return self._workspaces("uv")
+        return self._workspaces("swebench" if self._contained else "uv")
 
     def grade(self, task: Task, workspace: Workspace) -> Verdict:
         """Judge what was changed in a workspace, as a patch against the base."""
@@ -158,6 +174,8 @@ class SweBenchSuite:
         key = key_of(instance, environment)
         if not anew and (known := self._checks.find(key)) is not None:
             return TaskCheck(task.id, known.behaves, known.why, known.left_out, seconds=known.seconds, cached=True)
+        if self._contained:
+            check_engine()
         started = time.perf_counter()
         try:
             record = self._checked(instance, started, lambda patch: self._grade(instance, patch))
@@ -175,6 +193,8 @@ class SweBenchSuite:
         """
         instance = self._instance(task)
         environment = self._table.find(instance)
+        if isinstance(environment, Container):
+            raise UsageError("in containers the official harness judges alone", "leave --official or --execution out")
         if environment is None:
             yield Comparison(task.id, infrastructure_error=f"no environment for {instance.repo} {instance.version}")
             return
@@ -191,7 +211,7 @@ class SweBenchSuite:
                     logs.keep(key, name, patch, run)
                 grade = grades[patch] = self._grader.judge(instance, environment, run)
                 if name == "gold":
-                    left_out = _left_out(instance, grade)
+                    left_out = _left_out(instance, environment, grade)
                 theirs = opinion(instance, patch, run, left_out)
             except MissingExtraError:
                 raise
@@ -205,7 +225,8 @@ class SweBenchSuite:
 
     def swebench_row(self, task: Task) -> Mapping[str, Any]:
         """The row that it came from."""
-        return self._instance(task).to_row()
+        instance = self._instance(task)
+        return {**instance.to_row(), **instance.container}
 
     def sources(self) -> Sequence[str]:
         """What to download, and where to: one line each."""
@@ -276,15 +297,23 @@ class SweBenchSuite:
             issue=instance.problem_statement,
             cluster=instance.repo,
             family=instance.version,
-            repo=str(repositories.find(self._repos, instance.repo) or "") if self._repos else "",
-            base_commit=instance.base_commit,
+            repo=self._repository(instance),
+            base_commit="" if self._contained else instance.base_commit,
             run=environment.run_of(instance.version, test_files(instance, at_base=True), deciding=False),
             meta={"version": instance.version, "left_out": list(record.left_out) if record else []},
         )
 
+    def _repository(self, instance: Instance) -> str:
+        """Its clone; nothing in containers, where the image has all of it."""
+        if self._contained or not self._repos:
+            return ""
+        return str(repositories.find(self._repos, instance.repo) or "")
+
     def _grade(self, instance: Instance, patch: str) -> Grade:
         environment = self._table.find(instance)
         assert environment is not None  # its check said so
+        if isinstance(environment, Container):
+            return containers.grade(instance, patch)
         return self._grader.grade(instance, environment, self._clone(instance), patch)
 
     def _clone(self, instance: Instance) -> Path:
@@ -300,12 +329,14 @@ class SweBenchSuite:
     def _checked(self, instance: Instance, started: float, grade: Callable[[str], Grade]) -> Record:
         gold = grade(instance.patch)
         why = ""
-        if gold.failed or (disputed := [n for n in gold.disputed if n in instance.FAIL_TO_PASS]):
-            why = f"with the gold patch these do not pass: {_some(gold.failed or tuple(disputed))}"
+        failed = gold.failed + (gold.broken if self._contained else ())
+        if failed or (disputed := [n for n in gold.disputed if n in instance.FAIL_TO_PASS]):
+            why = f"with the gold patch these do not pass: {_some(failed or tuple(disputed))}"
             why += f" ({gold.detail})" if gold.detail else ""
         elif not grade("").failed:
             why = "all of FAIL_TO_PASS pass without a patch"
-        left_out = tuple(name for name in instance.PASS_TO_PASS if name in _left_out(instance, gold))
+        unfit = _left_out(instance, self._table.find(instance), gold)
+        left_out = tuple(name for name in instance.PASS_TO_PASS if name in unfit)
         return Record(not why, why, left_out, round(time.perf_counter() - started, 2))
 
     def _keep(self, key: str, task: Task, record: Record) -> None:
@@ -315,8 +346,10 @@ class SweBenchSuite:
             print(f"{self._name}: the check of {task.id} is not kept: {error}", file=sys.stderr)
 
 
-def _left_out(instance: Instance, gold: Grade) -> frozenset[str]:
+def _left_out(instance: Instance, environment: Container | Environment | None, gold: Grade) -> frozenset[str]:
     """Tests that must stay green, and are not even with the gold patch, or not for both judges."""
+    if isinstance(environment, Container):
+        return frozenset()
     return frozenset(instance.PASS_TO_PASS) & {*gold.broken, *gold.disputed}
 
 

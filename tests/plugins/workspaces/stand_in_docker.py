@@ -144,7 +144,11 @@ def inspect(words: list[str]) -> None:
     print("sha256:0")
 
 
-CALLS = {"version": version, "create": create, "run": run, "kill": kill, "rm": remove, "cp": copy, "ps": ps}
+def stop(words: list[str]) -> None:
+    kill([word for word in words if not word.startswith("--time=")])
+
+
+CALLS = {f.__name__: f for f in (version, create, run, kill, stop, ps)} | {"rm": remove, "cp": copy}
 if sys.argv[1:3] == ["image", "inspect"]:
     inspect(sys.argv[3:])
 else:
