@@ -22,7 +22,7 @@ SUITE = click.argument("suite", metavar="SUITE[/SPLIT]", default="mini/dev")
 LIMIT = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N tasks.")
 _FILE = click.Path(path_type=Path)
 _PLACES = (
-    click.option("--data", type=_FILE, help="File of the suite's tasks, for suites that read one."),
+    click.option("--data", type=_FILE, help="File of the suite's tasks, or folder, for suites that read one."),
     click.option("--repos", type=_FILE, help="Folder of its repositories, as bare clones."),
     click.option("--environments", type=_FILE, help="TOML file of more environments, for suites that have some."),
     click.option("--execution", metavar="WAY", help="How tests are run, for suites with a choice: native, containers."),

@@ -36,6 +36,8 @@ class TestReport:
     cost_s: float = 0.0
     output: str = ""
     """What was printed, where the task asks for it (``keep_output``). The code under test wrote it: it proves nothing alone."""
+    left_out: tuple[str, ...] = ()
+    """Changed files that the run did not see as they are in the workspace, because they steer the tests that judge it."""
 
     @property
     def passed(self) -> int:

@@ -54,6 +54,12 @@ def laid_over(
     return {**_without_obstacles(present, brought), **brought}
 
 
+def left_out(present: Mapping[str, Item], seen: Mapping[str, Item], brought: Collection[str]) -> tuple[str, ...]:
+    """Names of files that a run does not see as they are."""
+    names = sorted({*present, *seen}.difference(brought))
+    return tuple(name for name in names if present.get(name) != seen.get(name))
+
+
 def _is_judgement(overlay: Collection[str], tests: Collection[str] | None, visible: Collection[str]) -> bool:
     """Whether the caller brings test files that are run: those of ``tests``, or without any named, of the ``visible`` ones."""
     if tests is not None:

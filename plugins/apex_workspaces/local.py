@@ -179,7 +179,7 @@ class LocalWorkspace:
         ``timeout_s`` bounds the whole run by the clock. Coverage leaves out the test files themselves.
         Where ``overlay`` brings the test files, what else steers tests is as it was in the task (see ``judging``).
         """
-        present = self._laid_over(overlay or {}, tests)
+        present, left_out = self._laid_over(overlay or {}, tests)
         chosen = self._discover(present) if tests is None else list(dict.fromkeys(tests))
         if not chosen:
             return TestReport((), cost_s=declared_cost(0))
@@ -198,13 +198,16 @@ class LocalWorkspace:
             )
             for test, r in zip(chosen, answer["results"], strict=True)
         )
-        return TestReport(outcomes, answer["status"], declared_cost(answer["steps"]))
+        return TestReport(outcomes, answer["status"], declared_cost(answer["steps"]), left_out=left_out)
 
-    def _laid_over(self, overlay: Mapping[str, str], tests: Sequence[str] | None) -> dict[str, bytes]:
+    def _laid_over(
+        self, overlay: Mapping[str, str], tests: Sequence[str] | None
+    ) -> tuple[dict[str, bytes], tuple[str, ...]]:
         present, run = self._read(), self._task.run
         brought = {tree.safe_path(path): text.encode() for path, text in overlay.items()}
         rules = judging.Rules(self._test_files(), fixed=run.get("fixed", ()), free=run.get("free", ()))
-        return judging.laid_over(present, self._base, brought, tests, rules)
+        seen = judging.laid_over(present, self._base, brought, tests, rules)
+        return seen, judging.left_out(present, seen, brought)
 
     def _test_files(self) -> tuple[str, ...]:
         return tuple(self._task.run.get("tests", ()))

@@ -155,7 +155,7 @@ class CheckoutWorkspace:
         A test ends as ``timeout`` after ``cpu_s``, ``idle_s`` or ``step_budget``; ``timeout_s`` bounds the run by the clock.
         Where ``overlay`` brings the test files, what else steers tests is as it was in the task (see ``judging``).
         """
-        present = self._laid_over(overlay or {}, tests)
+        present, left_out = self._laid_over(overlay or {}, tests)
         chosen = self._discover(present) if tests is None else list(dict.fromkeys(tests))
         if not chosen:
             return TestReport((), cost_s=_START_S)
@@ -177,9 +177,11 @@ class CheckoutWorkspace:
         )
         steps = sum(r["steps"] for r in results.values())
         cost = _START_S + self._recipe.test_cost_s * len(running) + 0.00001 * steps
-        return TestReport(outcomes, told["status"], cost, told.get("log", ""))
+        return TestReport(outcomes, told["status"], cost, told.get("log", ""), left_out)
 
-    def _laid_over(self, overlay: Mapping[str, str], tests: Sequence[str] | None) -> dict[str, state.Item]:
+    def _laid_over(
+        self, overlay: Mapping[str, str], tests: Sequence[str] | None
+    ) -> tuple[dict[str, state.Item], tuple[str, ...]]:
         present, recipe = self._read(), self._recipe
         modes = {path: present.get(path, (state.FILE, b""))[0] for path in map(tree.safe_path, overlay)}
         brought = {
@@ -189,7 +191,8 @@ class CheckoutWorkspace:
         # Names of commands say nothing of files: whatever is brought then decides.
         always = recipe.runner == "command"
         rules = judging.Rules(recipe.tests, recipe.path, recipe.fixed, recipe.free, always)
-        return judging.laid_over(present, self._base, brought, tests, rules)
+        seen = judging.laid_over(present, self._base, brought, tests, rules)
+        return seen, judging.left_out(present, seen, brought)
 
     def _absent(self, present: state.State, tests: Sequence[str]) -> dict[str, str]:
         """Tests that cannot be run because their file is not there."""

@@ -7,7 +7,6 @@ believes nothing that is printed. A difference between the two is said, and is n
 from __future__ import annotations
 
 import glob
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,6 @@ from .environments import MOST_LOG, Environment
 from .official import Judged
 from .patches import PatchError, apply, touched
 from .rows import Instance
-from .steering import from_base
 
 TIMEOUT_S: Final = 1800.0
 _NO_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
@@ -54,8 +52,6 @@ class Run:
 
     report: TestReport | None
     why: str = ""
-    from_base: tuple[str, ...] = ()
-    """Files of the patch that were not run as it has them."""
 
     @property
     def passed(self) -> bool:
@@ -101,24 +97,21 @@ class Grader:
             base_commit=instance.base_commit,
             run=run,
         )
-        workspace, left = self._provider.create(task), tuple[str, ...]()
+        workspace = self._provider.create(task)
         try:
             if not isinstance(workspace, RunsTests):
                 raise WorkspaceError("the workspace cannot run tests", "use the workspaces 'uv'")
             after = _after_test_patch(instance, workspace)
-            base, changed = _names(workspace.root), dict[str, Path | None]()
             if patch.strip():
                 try:
-                    changed = apply(patch, workspace.root)
+                    apply(patch, workspace.root)
                 except PatchError as error:
                     return Run(None, f"the patch does not apply: {error}")
             overlay = _laid_out(after, workspace.root)
-            if environment.runner == "command" or any(test in overlay for test in tests):
-                left = from_base(changed, base, overlay, run.get("path", (".",)), run["free"])
-            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay), from_base=left)
+            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay))
         except WorkspaceError as error:
             if "cannot be collected" in error.cause:
-                return Run(None, error.cause, left)
+                return Run(None, error.cause)
             raise
         finally:
             workspace.dispose()
@@ -126,9 +119,9 @@ class Grader:
     def judge(self, instance: Instance, environment: Environment, run: Run) -> Grade:
         """What a run says of the patch: of nothing but the run."""
         grade = self._judged(instance, environment, run)
-        if not run.from_base:
+        if run.report is None or not run.report.left_out:
             return grade
-        told = f"left as at the base, because they steer tests: {_some(run.from_base)}"
+        told = f"left as at the base, because they steer tests: {_some(run.report.left_out)}"
         return replace(grade, detail=f"{grade.detail}; {told}" if grade.detail else told)
 
     def _judged(self, instance: Instance, environment: Environment, run: Run) -> Grade:
@@ -152,13 +145,6 @@ class Grader:
         names = (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS)
         disputed = tuple(name for name in names if name in log.wrong ^ channel.wrong)
         return Grade(log.failed, log.broken, disputed, told)
-
-
-def _names(root: Path) -> frozenset[str]:
-    """Every file below a folder."""
-    return frozenset(
-        (Path(folder) / name).relative_to(root).as_posix() for folder, _, files in os.walk(root) for name in files
-    )
 
 
 def _some(names: Sequence[str]) -> str:

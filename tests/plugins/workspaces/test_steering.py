@@ -167,8 +167,9 @@ def test_local_workspaces_judge_in_the_same_way(name: str) -> None:
         of_files = Task(
             "t", "s", "dev", "i", "c", files=task().files, run={"runner": "unittest", "tests": ["tests/test_a.py"]}
         )
-        (outcome,) = judge(made, of_files, STEERING[name], BAD).outcomes
-        assert outcome.status == "failed", outcome
+        report = judge(made, of_files, STEERING[name], BAD)
+        assert report.outcomes[0].status == "failed", report
+        assert set(report.left_out) >= STEERING[name].keys() - {"tests/test_a.py"}
     finally:
         made.close()
 
@@ -245,6 +246,18 @@ def test_judged_is_settled_and_restores_the_base(
         if path.rpartition("/")[2] in ("conftest.py", "tox.ini"):
             assert made[path] == base[path]
     assert not any(path.rpartition("/")[2] in ("conftest.py", "tox.ini") for path in made.keys() - base.keys())
+
+
+@given(
+    present=TREES, base=TREES, brought=st.dictionaries(st.sampled_from(["tests/test_a.py", "test_a.py"]), st.just(9))
+)
+def test_what_was_left_out_is_all_that_a_run_did_not_see_as_it_is(
+    present: dict[str, int], base: dict[str, int], brought: dict[str, int]
+) -> None:
+    seen = judging.laid_over(present, base, brought, None, judging.Rules(always=True))
+    left_out = judging.left_out(present, seen, brought)
+    assert {**present, **{name: base.get(name) for name in left_out}, **brought}.items() >= seen.items()
+    assert all(present.get(name) != seen.get(name) and name not in brought for name in left_out)
 
 
 def test_a_workspace_that_is_as_its_task_is_judged_as_it_is(tmp_path: Path) -> None:
