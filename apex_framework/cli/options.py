@@ -22,7 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TASKS = [
     click.option("--suite", metavar="SUITE[/SPLIT]", help="Tasks to work on: mini/dev."),
     click.option(
-        "--data", type=click.Path(path_type=Path), help="File of the suite's tasks, for suites that read one."
+        "--data",
+        type=click.Path(path_type=Path),
+        help="File of the suite's tasks, or folder, for suites that read one.",
     ),
     click.option("--repos", type=click.Path(path_type=Path), help="Folder of its repositories, as bare clones."),
     click.option("--episodes", type=int, metavar="N", help="Tasks per arm."),
