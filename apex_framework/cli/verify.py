@@ -55,7 +55,7 @@ def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
 
 def _runs(path: Path) -> list[Path]:
     """The folder itself, or the run folders in it. Raises ArtifactError when there are none."""
-    if (path / "run.json").exists():
+    if any((path / name).exists() for name in ("run.json", "DONE", "episodes.jsonl")):
         return [path]
     found = sorted({child.parent for name in ("run.json", "DONE") for child in path.glob(f"*/{name}")})
     if not found:

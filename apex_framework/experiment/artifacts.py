@@ -17,7 +17,7 @@ from ..interfaces import EpisodeResult
 from ..ports import Files, SystemFiles
 from .lines import cut_torn_tail, iterate_rows, key_of, to_line
 from .lock import FolderLock, claim
-from .manifest import DONE, STORE, verify_manifest, write_manifest
+from .manifest import DONE, STORE, forget_manifest, verify_lines, verify_manifest, write_manifest
 from .plan import Key, Plan
 from .toml import to_toml
 
@@ -128,6 +128,7 @@ class RunFolder:
             verify_manifest(self.path)  # a new manifest must not vouch for what was changed under the old one
         else:
             self._cut_torn_tails()
+            verify_lines(self.path, EPISODES)
         planned = set(self.plan.keys())
         for _, row in iterate_rows(self.path / EPISODES):
             key = key_of(row)
@@ -139,7 +140,7 @@ class RunFolder:
             if finished and len(kept) == len(self.records):
                 raise RunFolderError(f"{self.path} is finished and no episode of it failed", f"apex report {self.path}")
             self.records = kept
-            (self.path / DONE).unlink(missing_ok=True)
+        forget_manifest(self.path)
         self._put_in_order()
 
     def add(self, result: EpisodeResult) -> None:
@@ -282,6 +283,10 @@ def read_run(path: Path) -> dict[str, Any]:
     try:
         data = json.loads((path / "run.json").read_bytes())
     except OSError as error:
+        if (path / EPISODES).exists():
+            raise ArtifactError(
+                f"{path} has no readable run.json, and so no plan", "restore run.json, or start a new run"
+            ) from error
         raise ArtifactError(
             f"{path} is no run folder: no readable run.json", "name a folder that apex run made"
         ) from error

@@ -53,6 +53,32 @@ def verify_manifest(folder: Path) -> None:
         )
 
 
+def verify_lines(folder: Path, results: str) -> None:
+    """Of a run without manifest: its lines are those that LINES was made of, where there is one. Raises ArtifactError.
+
+    Lines beyond it are nobody's, and where lines of ``results`` are gone, all may end early: those episodes are run again.
+    """
+    kept = _readable_lines(folder / LINES)
+    now = {name: list(_of_lines(folder / name)) if (folder / name).is_file() else [] for name in kept}
+    whole = len(now.get(results, ())) >= len(kept.get(results, ()))
+    for name, known in kept.items():
+        changed = (number for number, (old, new) in enumerate(zip(known, now[name], strict=False), 1) if old != new)
+        at, what = next(changed, 0), "was changed"
+        if not at and whole and len(now[name]) < len(known):
+            at, what = len(now[name]) + 1, "is missing"
+        if at:
+            raise ArtifactError(
+                f"{folder / name}:{at} {what} after the run: {LINES} knows another one",
+                "restore the file, or start a new run in another --out",
+            )
+
+
+def forget_manifest(folder: Path) -> None:
+    """The run goes on: what vouched for its files does so no more. DONE goes first, for it names LINES."""
+    (folder / DONE).unlink(missing_ok=True)
+    (folder / LINES).unlink(missing_ok=True)
+
+
 def damages(folder: Path) -> Iterator[Damage]:
     """Every file of the manifest that is missing or was changed. Raises ArtifactError where there is no manifest."""
     for name, digest in read_manifest(folder).items():
@@ -111,8 +137,21 @@ def _kept_lines(folder: Path) -> dict[str, list[str]]:
     path = folder / LINES
     if not path.is_file() or _hash(path) != read_manifest(folder).get(LINES):
         return {}
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {row["file"]: [row["lines"][i : i + _DIGITS] for i in range(0, len(row["lines"]), _DIGITS)] for row in rows}
+    return _readable_lines(path)
+
+
+def _readable_lines(path: Path) -> dict[str, list[str]]:
+    """File -> digests of its lines, up to what an interrupted write left torn; empty where there is no such file."""
+    found: dict[str, list[str]] = {}
+    for line in path.read_bytes().split(b"\n")[:-1] if path.is_file() else ():
+        try:
+            row = json.loads(line)
+            name, lines = Path(row["file"]), str(row["lines"])
+        except (ValueError, KeyError, TypeError):
+            break
+        if not name.is_absolute() and ".." not in name.parts:
+            found[row["file"]] = [lines[i : i + _DIGITS] for i in range(0, len(lines), _DIGITS)]
+    return found
 
 
 def _of_lines(path: Path) -> Iterator[str]:

@@ -17,6 +17,7 @@ from apex_framework.cli.compare import compare
 from apex_framework.cli.experiment import experiment
 from apex_framework.cli.export import export
 from apex_framework.cli.report import report
+from apex_framework.cli.resume import resume
 from apex_framework.cli.verify import verify
 from apex_framework.interfaces import EpisodeJob, EpisodeResult
 
@@ -344,6 +345,35 @@ def test_every_kind_of_damage_is_found(done: Terminal, change: Callable[[Path], 
     status, _, err = done(verify, "out/main")
     assert status == 5
     assert words in err
+
+
+def test_resume_does_not_seal_a_verdict_that_was_changed(done: Terminal) -> None:
+    path = Path("out/main/episodes.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    told = '"success":true' if '"success":true' in lines[3] else '"success":false'
+    lines[3] = lines[3].replace(told, '"success":false' if told.endswith("true") else '"success":true')
+    path.write_text("".join(lines))
+    Path("out/main/DONE").unlink()
+    status, _, err = done(resume, "out/main")
+    assert status == 3
+    assert "error[E0303]: out/main/episodes.jsonl:4 was changed after the run" in err
+    assert "restore the file" in err
+    assert not Path("out/main/DONE").exists()
+
+
+def test_results_without_their_plan_are_a_run_whose_plan_is_missing(done: Terminal) -> None:
+    Path("out/main/run.json").unlink()
+    status, _, err = done(report, "out/main")
+    assert (status, "apex verify out/main names all of it" in err) == (3, True)
+    status, _, err = done(verify, "out/main")
+    assert status == 5
+    assert "out/main/run.json is missing" in err
+    Path("out/main/DONE").unlink()
+    assert "out/main is not finished" in done(verify, "out/main")[2]
+    status, _, err = done(resume, "out/main")
+    assert status == 3
+    assert "out/main has no readable run.json, and so no plan" in err
+    assert "restore run.json" in err
 
 
 def test_a_forged_manifest_does_not_hide_a_forged_number(done: Terminal) -> None:

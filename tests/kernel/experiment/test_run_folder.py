@@ -19,7 +19,9 @@ from apex_framework.errors import ArtifactError, PlanChangedError, RunFolderErro
 from apex_framework.experiment.artifacts import RunFolder, file_name, read_plan
 from apex_framework.experiment.lines import key_of, read_rows
 from apex_framework.experiment.lock import FolderLock
+from apex_framework.experiment.manifest import verify_manifest
 from apex_framework.experiment.plan import Plan
+from apex_framework.interfaces import EpisodeJob
 
 MakePlan = Callable[..., Plan]
 
@@ -212,3 +214,72 @@ def test_a_changed_run_is_not_tried_again(tmp_path: Path, make_plan: MakePlan, f
     with pytest.raises(ArtifactError, match="changed after the run"):
         RunFolder.reopen(tmp_path / "r", retry_failed=True)
     assert (tmp_path / "r/DONE").exists()
+
+
+@pytest.fixture
+def ended(tmp_path: Path, make_plan: MakePlan, fake_episodes: ModuleType) -> Path:
+    """A finished run whose manifest is gone, as when it was stopped between LINES and DONE."""
+    with RunFolder.create(tmp_path / "r", make_plan()) as folder:
+        for job in make_plan().jobs():
+            folder.add(fake_episodes.work(job))
+        folder.finish()
+    (tmp_path / "r/DONE").unlink()
+    return tmp_path / "r"
+
+
+def test_a_run_stopped_before_its_manifest_goes_on(ended: Path) -> None:
+    before = {path: path.read_bytes() for path in ended.rglob("*.jsonl")}
+    with RunFolder.reopen(ended) as folder:
+        folder.finish()
+    verify_manifest(ended)
+    assert {path: path.read_bytes() for path in ended.rglob("*.jsonl")} == before
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "decisions.jsonl", "calls.jsonl"])
+def test_a_line_that_was_changed_under_a_lost_manifest_is_named_and_refused(ended: Path, name: str) -> None:
+    lines = (ended / name).read_bytes().splitlines(keepends=True)
+    before = (ended / "LINES").read_bytes()
+    (ended / name).write_bytes(b"".join([lines[0], lines[1].replace(b"}", b',"more":1}'), *lines[2:]]))
+    with pytest.raises(ArtifactError, match=rf"{name}:2 was changed after the run"):
+        RunFolder.reopen(ended)
+    with pytest.raises(ArtifactError, match=rf"{name}:2 was changed after the run"):
+        RunFolder.reopen(ended, retry_failed=True)
+    assert (ended / "LINES").read_bytes() == before
+
+
+def test_rows_of_finished_episodes_that_are_gone_are_refused(ended: Path) -> None:
+    lines = (ended / "calls.jsonl").read_bytes().splitlines(keepends=True)
+    (ended / "calls.jsonl").write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(ArtifactError, match=rf"calls.jsonl:{len(lines)} is missing after the run"):
+        RunFolder.reopen(ended)
+
+
+@pytest.mark.parametrize("size", [0, 9, 40, -1])
+def test_what_is_left_of_a_torn_list_of_lines_refuses_no_run(ended: Path, size: int) -> None:
+    (ended / "LINES").write_bytes((ended / "LINES").read_bytes()[:size])
+    with RunFolder.reopen(ended) as folder:
+        folder.finish()
+    verify_manifest(ended)
+
+
+def test_a_run_that_goes_on_and_is_stopped_again_goes_on(ended: Path, fake_episodes: ModuleType) -> None:
+    planned = [key_of(row) for row in read_rows(ended / "episodes.jsonl")]
+    lines = (ended / "episodes.jsonl").read_bytes().splitlines(keepends=True)
+    (ended / "episodes.jsonl").write_bytes(b"".join(lines[1:2]))
+    with pytest.raises(ArtifactError, match=r"episodes.jsonl:1 was changed"):
+        RunFolder.reopen(ended)
+    (ended / "episodes.jsonl").write_bytes(b"".join(lines[:1]))
+    for _ in range(2):  # results come in any order, and here nobody puts them into the plan's
+        folder = RunFolder.reopen(ended)
+        folder.add(fake_episodes.work(unfinished(folder)[-1]))
+        folder._lock.release()
+    with RunFolder.reopen(ended) as folder:
+        for job in unfinished(folder):
+            folder.add(fake_episodes.work(job))
+        folder.finish()
+    verify_manifest(ended)
+    assert [key_of(row) for row in read_rows(ended / "episodes.jsonl")] == planned
+
+
+def unfinished(folder: RunFolder) -> list[EpisodeJob]:
+    return [job for job in folder.plan.jobs() if (job.arm["name"], job.task_id, job.seed) not in folder.records]
