@@ -111,7 +111,8 @@ def main() -> None:
     found = study(read_run(given.run).rows, given.among, given.seed)
     lift = found.pop("lift")
     span = {"low": lift.interval.low, "high": lift.interval.high, "method": lift.interval.method}
-    found["lift"] = {"estimate": lift.estimate, **span, "wins": lift.wins, "losses": lift.losses, "p_mid": lift.p_mid}
+    tested = {"wins": lift.wins, "losses": lift.losses, "p": lift.p, "test": lift.test}
+    found["lift"] = {"estimate": lift.estimate, **span, **tested}
     print(json.dumps(found, indent=1))
 
 
