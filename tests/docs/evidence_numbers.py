@@ -129,10 +129,18 @@ class Kept:
 
     def lines(self, page: str) -> list[str]:
         """One per line of arms on the page."""
-        form = re.compile(r"^  (\S+) +[\d.]+ % \[.*tokens(?:  (\S+) [-+])?", re.MULTILINE)
-        said = [(arm, of) for arm, of in form.findall(page)]
-        assert {arm for arm, _ in said} == {row[0] for row in self.tables["Arms"][2:]}
-        return [self.line(arm, of) for arm, of in said]
+        form = re.compile(r"^  (\S+) +[\d.]+ % \[.*tokens(?:  (\S+) [-+].*pp\](, Holm p )?)?", re.MULTILINE)
+        said = form.findall(page)
+        assert {arm for arm, _, _ in said} == {row[0] for row in self.tables["Arms"][2:]}
+        return [
+            self.line(arm, of) + (f", Holm p {self.holm[f'{of} - {arm}']:.3f}" if corrected else "")
+            for arm, of, corrected in said
+        ]
+
+    @cached_property
+    def holm(self) -> dict[str, float]:
+        """Corrected p-values of the first arm's lifts over all others."""
+        return dict(json.loads(printed("compare", self.run, "--json"))["holm"])
 
 
 def upper_bound(n: int) -> str:

@@ -48,6 +48,7 @@ def headline(kept: Kept) -> Iterator[str]:
         f"Of the bandit's {unsolved} unsolved episodes {ended['no budget for another repair']} ended for want of budget and"
         f" {ended['change accepted']} with a change"
     )
+    yield f"Holm p: of sign flips of {star['clusters']} clusters, two-sided, {len(kept.holm)} at once"
     yield from kept.family_rows(
         "bandit_v1 static_flat thompson phase_heuristic schedule:flat,flat,chain",
         "static_star static_chain linucb per_episode random_switch:0.22",
@@ -89,6 +90,7 @@ def humaneval(kept: Kept) -> Iterator[str]:
     )
     yield f"by task: {alone['wins']} won (HumanEval-10, HumanEval-36), {alone['losses']} lost (HumanEval-98);"
     yield f"(`--margin 5`: lower bound {signed(format(100 * alone['non_inferiority']['bound'], '+.1f'))})."
+    yield f"Holm p: of exact McNemar, two-sided, {len(kept.holm)} at once"
     shift = star["shift"]
     yield f"about {shift['tokens']} tokens a task more than the star (95 % interval +{shift['fewest']} to +{shift['most']};"
     known, unknown = kept.family_rows(" ".join(("bandit_v1", *others)), "single")
@@ -149,6 +151,8 @@ def native(kept: Kept) -> Iterator[str]:
     (solved,) = {sum(kept.solved(row.arm).values()) for row in kept.rows}
     yield f"Four arms on {tasks} of the tasks ({len(kept.rows)} episodes, exploratory): **{solved} of {tasks} solved by each**,"
     yield f"says that none solves more than {high} % (95 %)."
+    clusters = len({row.cluster for row in kept.rows})
+    yield f"Holm p: of sign flips of {clusters} clusters, two-sided, {len(kept.holm)} at once"
     yield f"All {len(kept.rows)} episodes end with work"
 
 
