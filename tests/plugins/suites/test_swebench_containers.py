@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -209,8 +210,11 @@ def test_an_episode_is_worked_on_and_judged_in_containers(
 
 
 @pytest.mark.slow
-def test_an_interrupted_judgement_leaves_no_container(world: World, answering: Engine, tmp_path: Path) -> None:
-    script = world.row["eval_script"].replace("python -m pytest", "sleep 1000; python -m pytest")
+@pytest.mark.parametrize(("sent", "seconds"), [(signal.SIGINT, 1000), (signal.SIGKILL, 3)])
+def test_whatever_ends_a_judgement_its_container_goes(
+    world: World, answering: Engine, tmp_path: Path, sent: signal.Signals, seconds: int
+) -> None:
+    script = world.row["eval_script"].replace("python -m pytest", f"sleep {seconds}; true")
     world.write({**world.row, "eval_script": script})
     program = (
         "import sys\nfrom apex_suites.swebench.suite import SweBenchSuite\n"
@@ -222,8 +226,18 @@ def test_an_interrupted_judgement_leaves_no_container(world: World, answering: E
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
+    wait_until(lambda: "/bin/bash /eval.sh" in answering.told)
+    child.send_signal(sent)
+    told = child.communicate(timeout=90)[1]
+    assert sent != signal.SIGINT or b"KeyboardInterrupt" in told
+    wait_until(lambda: not list((answering.home / "containers").iterdir()))
+    for left in tmp_path.glob("apex-container-*"):
+        assert sent == signal.SIGKILL
+        shutil.rmtree(left)
+
+
+def wait_until(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while "/bin/bash /eval.sh" not in answering.told and time.monotonic() < deadline:
+    while not done() and time.monotonic() < deadline:
         time.sleep(0.05)
-    child.send_signal(signal.SIGINT)
-    assert b"KeyboardInterrupt" in child.communicate(timeout=90)[1]
+    assert done()
