@@ -18,7 +18,8 @@ from typing import Any
 from .tracing import make_tracer
 
 MOST_DETAIL = 1500
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
+# As it is printed, and as ``id`` gives it on a 64-bit Linux.
+_ADDRESS = re.compile(r"(?<=0x)[0-9a-fA-F]{4,}|(?<![\w.])(?:9[3-5][0-9]{12}|13[89][0-9]{12}|140[0-7][0-9]{11})(?!\w)")
 _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -270,4 +271,4 @@ def _line_of(path: str, number: int) -> str:
 
 def clean(text: str, root: str) -> str:
     """Without what differs between runs or could drive a terminal."""
-    return _CONTROL.sub("", _ADDRESS.sub("0x0", text.replace(root, "")))
+    return _CONTROL.sub("", _ADDRESS.sub("0", text.replace(root, "")))

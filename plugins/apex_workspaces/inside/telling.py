@@ -6,7 +6,8 @@ from _json import encode_basestring_ascii as _quoted
 from typing import Any
 
 _CONTROL = re.compile("\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_ADDRESS = re.compile("0x[0-9a-fA-F]{4,}")
+# As it is printed, and as ``id`` gives it on a 64-bit Linux.
+_ADDRESS = re.compile("(?<=0x)[0-9a-fA-F]{4,}|(?<![\\w.])(?:9[3-5][0-9]{12}|13[89][0-9]{12}|140[0-7][0-9]{11})(?!\\w)")
 MOST_DETAIL = 1500
 
 
@@ -44,7 +45,7 @@ def _dumped(value: Any, quoted: Any = _quoted) -> str:
 
 def clean(text: str, root: str) -> str:
     """Without what differs between runs or could drive a terminal."""
-    return _CONTROL.sub("", _ADDRESS.sub("0x0", text.replace(root, "")))
+    return _CONTROL.sub("", _ADDRESS.sub("0", text.replace(root, "")))
 
 
 def describe(root: str, kind: Any, value: BaseException, trace: Any) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from apex_framework.interfaces import Task, TestReport
+from apex_workspaces import child
+from apex_workspaces.inside import telling
 from apex_workspaces.local import LocalWorkspaces
 
 HEAD = "import os, re, signal, sys, threading, time, unittest\nfrom pkg.m import add\n\nclass T(unittest.TestCase):\n"
@@ -217,6 +219,21 @@ def test_the_usual_ways_out_are_refused(run: Callable[..., TestReport], tmp_path
     report = run(checks)
     assert report.outcomes[0].status == "passed", report.outcomes[0].detail
     assert canary.read_text() == "alive"
+
+
+@pytest.mark.parametrize("clean", [child.clean, telling.clean])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("KeyError: 140166560716032", "KeyError: 0"),
+        ("[93825002345678, 139637976727552]", "[0, 0]"),
+        ("<a at 0x7f12ab34cd56>", "<a at 0x0>"),
+        ("0.93123456789012 and 1.139637976727552", "0.93123456789012 and 1.139637976727552"),
+        ("1401665607160321 x140166560716032 20260101120000", "1401665607160321 x140166560716032 20260101120000"),
+    ],
+)
+def test_no_address_of_memory_is_told(clean: Callable[[str, str], str], text: str, told: str) -> None:
+    assert clean(text, "") == told
 
 
 def test_detail_is_short_relative_and_plain(run: Callable[..., TestReport]) -> None:
