@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -25,7 +25,7 @@ _PLACES = (
     click.option("--data", type=_FILE, help="File of the suite's tasks, or folder, for suites that read one."),
     click.option("--repos", type=_FILE, help="Folder of its repositories, as bare clones."),
     click.option("--environments", type=_FILE, help="TOML file of more environments, for suites that have some."),
-    click.option("--execution", metavar="WAY", help="How tests are run, for suites with a choice: native, containers."),
+    click.option("--option", multiple=True, metavar="NAME=VALUE", help="Another option of the suite; repeatable."),
 )
 _SANDBOX = (
     click.option(
@@ -46,9 +46,14 @@ def sandbox_options(command: F) -> F:
 
 
 def options_of(places: Mapping[str, object]) -> dict[str, str]:
-    """Options of a suite from the flags that were given."""
-    given = {name: value for name, value in places.items() if value is not None}
-    return {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in given.items()}
+    """Options of a suite from the flags that were given. Raises UsageError."""
+    found = {name: str(value.absolute()) for name, value in places.items() if isinstance(value, Path)}
+    for text in cast("tuple[str, ...]", places.get("option", ())):
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--option {text}: no name and value", "--option NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def open_suite(

@@ -26,7 +26,6 @@ from .rows import Instance
 TIMEOUT_S: Final = 1800.0
 _NO_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Endings of touched files that the official harness does not hand to a test command."""
-_MOST_NAMED: Final = 5
 _MOST_TOLD: Final = 200
 """Characters of a log's line that are repeated."""
 _WORDS: Final = {"passed": "PASSED", "failed": "FAILED", "error": "ERROR", "timeout": "ERROR"}
@@ -121,7 +120,7 @@ class Grader:
         grade = self._judged(instance, environment, run)
         if run.report is None or not run.report.left_out:
             return grade
-        told = f"left as at the base, because they steer tests: {_some(run.report.left_out)}"
+        told = f"left as at the base, because they steer tests: {some(run.report.left_out, 5)}"
         return replace(grade, detail=f"{grade.detail}; {told}" if grade.detail else told)
 
     def _judged(self, instance: Instance, environment: Environment, run: Run) -> Grade:
@@ -147,9 +146,10 @@ class Grader:
         return Grade(log.failed, log.broken, disputed, told)
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first of them, and how many there are besides."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _last_line(log: str) -> str:

@@ -21,14 +21,13 @@ from .containers import Container, Containers, check_engine
 from .downloads import fetch_data, fetch_repositories
 from .environments import Environment, Table
 from .folders import read_folder
-from .grading import Grade, Grader, test_files
+from .grading import Grade, Grader, some, test_files
 from .rows import SPLITS, Instance, read_instances
 from .second_opinion import Logs, compared, damaged, opinion
 
 HUB: Final = {"swebench_lite": "SWE-bench/SWE-bench_Lite", "swebench_verified": "SWE-bench/SWE-bench_Verified"}
 EVALUATOR: Final = "swebench/native"
 EXECUTIONS: Final = ("native", "containers")
-_MOST_NAMED: Final = 3
 
 
 class SweBenchSuite:
@@ -61,7 +60,7 @@ class SweBenchSuite:
             Containers() if self._contained else Table(Path(environments) if environments else None)
         )
         self._more = f" --environments {environments}" if environments else ""
-        self._more += " --execution containers" if self._contained else ""
+        self._more += " --option execution=containers" if self._contained else ""
         self._checks = Checks(Path(cache_dir) if cache_dir else None)
         self._grader = Grader(self.workspaces)
         self._said: set[str] = set()
@@ -194,7 +193,7 @@ class SweBenchSuite:
         instance = self._instance(task)
         environment = self._table.find(instance)
         if isinstance(environment, Container):
-            raise UsageError("in containers the official harness judges alone", "leave --official or --execution out")
+            raise UsageError("in containers the official harness judges alone", "leave --official or execution out")
         if environment is None:
             yield Comparison(task.id, infrastructure_error=f"no environment for {instance.repo} {instance.version}")
             return
@@ -211,7 +210,7 @@ class SweBenchSuite:
                     logs.keep(key, name, patch, run)
                 grade = grades[patch] = self._grader.judge(instance, environment, run)
                 if name == "gold":
-                    left_out = _left_out(instance, environment, grade)
+                    left_out = _left_out(instance, grade)
                 theirs = opinion(instance, patch, run, left_out)
             except MissingExtraError:
                 raise
@@ -331,11 +330,11 @@ class SweBenchSuite:
         why = ""
         failed = gold.failed + (gold.broken if self._contained else ())
         if failed or (disputed := [n for n in gold.disputed if n in instance.FAIL_TO_PASS]):
-            why = f"with the gold patch these do not pass: {_some(failed or tuple(disputed))}"
+            why = f"with the gold patch these do not pass: {some(failed or tuple(disputed))}"
             why += f" ({gold.detail})" if gold.detail else ""
         elif not grade("").failed:
             why = "all of FAIL_TO_PASS pass without a patch"
-        unfit = _left_out(instance, self._table.find(instance), gold)
+        unfit = frozenset[str]() if self._contained else _left_out(instance, gold)
         left_out = tuple(name for name in instance.PASS_TO_PASS if name in unfit)
         return Record(not why, why, left_out, round(time.perf_counter() - started, 2))
 
@@ -346,10 +345,8 @@ class SweBenchSuite:
             print(f"{self._name}: the check of {task.id} is not kept: {error}", file=sys.stderr)
 
 
-def _left_out(instance: Instance, environment: Container | Environment | None, gold: Grade) -> frozenset[str]:
+def _left_out(instance: Instance, gold: Grade) -> frozenset[str]:
     """Tests that must stay green, and are not even with the gold patch, or not for both judges."""
-    if isinstance(environment, Container):
-        return frozenset()
     return frozenset(instance.PASS_TO_PASS) & {*gold.broken, *gold.disputed}
 
 
@@ -366,10 +363,5 @@ def _verdict(instance: Instance, evaluator: str, grade: Grade, left_out: frozens
     disputed = [name for name in grade.disputed if name not in left_out]
     # Where both judges find something wrong, the verdict is beyond dispute.
     if bool(wrong) != bool(wrong.symmetric_difference(disputed)):
-        return Verdict(False, evaluator, False, detail, f"log and channel disagree on {_some(disputed)}")
+        return Verdict(False, evaluator, False, detail, f"log and channel disagree on {some(disputed)}")
     return Verdict(not wrong, evaluator, not broken, detail)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

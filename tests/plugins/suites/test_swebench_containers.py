@@ -20,6 +20,7 @@ from stand_in_engine import Engine, engine
 from swebench_world import FILE, World, make_world
 
 from apex_framework.cli.boundary import run
+from apex_framework.cli.suites import options_of
 from apex_framework.errors import EnvironmentProblem, UsageError
 from apex_framework.interfaces import Verdict
 from apex_framework.plugins import load_plugins
@@ -159,7 +160,7 @@ def test_without_docker_one_line_tells(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    flags = ["--data", str(world.data), "--execution", "containers", "--allow-weaker-sandbox"]
+    flags = ["--data", str(world.data), "--option", "execution=containers", "--allow-weaker-sandbox"]
     assert run(["suite", "check", SUITE, *flags]) == 3
     assert "there is no program 'docker' here" in capsys.readouterr().err
 
@@ -168,6 +169,10 @@ def test_a_row_without_an_image_is_named(world: World, suite: SweBenchSuite) -> 
     world.write({name: value for name, value in world.row.items() if name != "eval_script"})
     with pytest.raises(UsageError, match="demo__tiny-1: its row has no 'eval_script'"):
         suite.candidates("dev")
+    for wrong in ("execution", "=containers"):
+        with pytest.raises(UsageError, match=f"--option {wrong}: no name and value"):
+            options_of({"option": ("a=b", wrong)})
+    assert options_of({"data": None, "option": ("a=b=c", "d=")}) == {"a": "b=c", "d": ""}
     with pytest.raises(UsageError, match="unknown execution 'podman'"):
         SweBenchSuite(data=world.data, execution="podman")
 
@@ -192,7 +197,10 @@ def test_an_episode_is_worked_on_and_judged_in_containers(
 ) -> None:
     monkeypatch.setenv("APEX_CACHE", str(tmp_path / "cache"))
     flags = ["--data", str(world.data)]
-    assert run(["suite", "check", SUITE, "--execution", "containers", "--allow-weaker-sandbox", *flags, "--json"]) == 0
+    assert (
+        run(["suite", "check", SUITE, "--option", "execution=containers", "--allow-weaker-sandbox", *flags, "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["behave"] == 1
     ways = [
         "--set",
