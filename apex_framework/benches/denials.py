@@ -15,8 +15,10 @@ per contender on they are measured for several team sizes and budgets; below, fo
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ TEAM, BUDGET = 10, 3_000
 """Where is learned: the setting with room between the static topologies."""
 TEAMS, BUDGETS = (5, 7, 10), (1_500, 3_000, 6_000)
 STATICS = ("star", "chain", "flat")
+STATIC = "static "
 LEARNS = {"policy": "none", "epsilon_decisions": 1_000}
 CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "penalty": {**LEARNS, "reward": {"deny": -1.0, "deny_credit": 1.0}},
@@ -45,13 +48,32 @@ CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "no penalty": {**LEARNS, "reward": {"deny": 0.0}},
     "random": {**LEARNS, "epsilon_start": 1.0, "epsilon_end": 1.0},
 }
+KEPT = ("status", "success", "steps", "calls", "denied", "denied_tokens", "budget", "topologies")
+"""What of an episode's record the rows are made of."""
 
 Row = dict[str, object]
 Record = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Episodes of one contender under one seed, in their order, or of a static topology in one setting."""
+
+    contender: str
+    seed: int
+    team: int
+    budget: int
+    episodes: Sequence[Record]
+    """``KEPT`` of each; of a static topology's also ``again``: refusals of an agent that had been refused before."""
+
+    @property
+    def topology(self) -> str:
+        """The static one; empty for a contender that learns."""
+        return self.contender.removeprefix(STATIC) if self.contender.startswith(STATIC) else ""
+
+
 def run(args: Any = None) -> Iterator[Row]:
-    """Rows of bench ``denials``. ``args.n`` episodes per contender and seed, ``args.out`` for the figure.
+    """Rows of bench ``denials``. ``args.n`` episodes per contender and seed; ``args.out`` for the figure and the episodes.
 
     Raises UsageError for fewer than two laps over the tasks.
     """
@@ -60,33 +82,57 @@ def run(args: Any = None) -> Iterator[Row]:
     out: Path | None = getattr(args, "out", None)
     if episodes < 2 * TASKS:
         raise UsageError(f"bench denials with {episodes} episodes", f"at least {2 * TASKS}: two laps over its tasks")
-    plugins = load_plugins()
-    grid = [(team, budget) for team in TEAMS for budget in BUDGETS] if episodes >= GRID_FROM else [(TEAM, BUDGET)]
-    lines: list[Line] = []
+    parts: list[Part] = []
     with contextlib.ExitStack() as stack:
-        bench = Bench(plugins, stack, TASKS)
-        for team, budget in grid:
-            for topology in STATICS:
-                records, calls = bench.static(topology, team, budget)
-                yield from static_rows(f"team of {team}, {budget:,} tokens", topology, records, calls)
-                if (team, budget) == (TEAM, BUDGET):
-                    lines.append(
-                        Line(f"static {topology}", [(1, [deny_rate(records)]), (episodes, [deny_rate(records)])])
-                    )
-        for name, options in CONTENDERS.items():
-            curves = []
-            for each in range(seed, seed + seeds):
-                count = min(episodes, 2 * WINDOW) if name == "random" else episodes
-                records = bench.trained(options, TEAM, BUDGET, count, each)
-                curves.append(windows(records, min(WINDOW, count // 2), TASKS))
-                yield _curve_row(name, f"seed {each}", "first window", curves[-1][0][1]) | {"curve": curves[-1]}
-                yield _curve_row(name, f"seed {each}", "last window", curves[-1][-1][1]) | _conduct(records)
-            changes = [curve[-1][1] - curve[0][1] for curve in curves]
-            said = {"least": round(min(changes), 4), "greatest": round(max(changes), 4)}
-            yield _curve_row(name, "all seeds", "change, mean", sum(changes) / seeds) | said
-            lines.append(Line(name, [(at[0][0], [rate for _, rate in at]) for at in zip(*curves, strict=True)]))
+        bench = Bench(load_plugins(), stack, TASKS)
+        yield from rows(_heard(bench.parts(episodes, range(seed, seed + seeds)), parts))
     if out is not None:
-        _write(out / "denials.svg", figure(lines, f"Deny rate, team of {TEAM}, {BUDGET:,} tokens, mini/train"))
+        _write(out / "denials.svg", drawn(parts))
+        _write(out / "denials.episodes.jsonl", "".join(json.dumps(asdict(part)) + "\n" for part in parts))
+
+
+def read_parts(lines: Iterable[str]) -> list[Part]:
+    """What ``run`` wrote as ``denials.episodes.jsonl``."""
+    return [Part(**json.loads(line)) for line in lines]
+
+
+def rows(parts: Iterable[Part]) -> Iterator[Row]:
+    """All rows of the bench, each as soon as its episodes are there; parts of a contender stand together."""
+    for name, group in groupby(parts, key=lambda part: part.contender):
+        curves = []
+        for part in group:
+            if part.topology:
+                yield from static_rows(part)
+                continue
+            curves.append(curve(part))
+            first, last = curves[-1][0][1], curves[-1][-1][1]
+            yield _curve_row(name, f"seed {part.seed}", "first window", first) | {"curve": curves[-1]}
+            yield _curve_row(name, f"seed {part.seed}", "last window", last) | _conduct(part.episodes)
+        if curves:
+            changes = [one[-1][1] - one[0][1] for one in curves]
+            said = {"least": round(min(changes), 4), "greatest": round(max(changes), 4)}
+            yield _curve_row(name, "all seeds", "change, mean", sum(changes) / len(changes)) | said
+
+
+def drawn(parts: Sequence[Part]) -> str:
+    """The figure: every contender's curve, and what static topologies are refused where it learns."""
+    last = max(len(part.episodes) for part in parts)
+    lines: list[Line] = []
+    for name, group in groupby(parts, key=lambda part: part.contender):
+        here = [part for part in group if (part.team, part.budget) == (TEAM, BUDGET)]
+        if here and here[0].topology:
+            rate = deny_rate(here[0].episodes)
+            lines.append(Line(name, [(1, [rate]), (last, [rate])]))
+        elif here:
+            curves = [curve(part) for part in here]
+            lines.append(Line(name, [(at[0][0], [rate for _, rate in at]) for at in zip(*curves, strict=True)]))
+    return figure(lines, f"Deny rate, team of {TEAM}, {BUDGET:,} tokens, mini/train")
+
+
+def _heard(parts: Iterable[Part], into: list[Part]) -> Iterator[Part]:
+    for part in parts:
+        into.append(part)
+        yield part
 
 
 @dataclass
@@ -119,23 +165,36 @@ class Bench:
         if isinstance(self._executor, contextlib.AbstractContextManager):
             stack.enter_context(self._executor)
 
-    def static(self, topology: str, team: int, budget: int) -> tuple[list[Record], list[Sequence[Record]]]:
-        """One episode per task under one topology: records, and every episode's calls."""
+    def parts(self, episodes: int, seeds: Sequence[int]) -> Iterator[Part]:
+        """Static topologies, in one setting or, of a long bench, in all; then every contender with each seed."""
+        grid = [(team, budget) for team in TEAMS for budget in BUDGETS] if episodes >= GRID_FROM else [(TEAM, BUDGET)]
+        for team, budget in grid:
+            for topology in STATICS:
+                yield self.static(topology, team, budget)
+        for name in CONTENDERS:
+            for seed in seeds:
+                yield self.trained(
+                    name, TEAM, BUDGET, min(episodes, 2 * WINDOW) if name == "random" else episodes, seed
+                )
+
+    def static(self, topology: str, team: int, budget: int) -> Part:
+        """One episode per task under one topology."""
         arm = Arm(topology, team_size=team, controller=f"static:{topology}", budget=budget)
         plan = make_plan(self._plugins, [arm], suite=self._suite, split="train", limit=self._tasks)
         results = sorted(self._executor.run(plan.jobs(), run_episode, workers=1), key=lambda result: result.index)
-        return [result.record for result in results], [result.calls for result in results]
+        kept = [{**_kept(result.record), "again": repeated(result.calls)} for result in results]
+        return Part(STATIC + topology, 0, team, budget, kept)
 
-    def trained(self, options: Mapping[str, Any], team: int, budget: int, episodes: int, seed: int) -> list[Record]:
-        """Records of a training of ``bandit_v1`` from nothing, one policy per lap, in the order of the plan."""
-        arm = Arm("learner", team_size=team, controller="bandit_v1", controller_options=options, budget=budget)
+    def trained(self, name: str, team: int, budget: int, episodes: int, seed: int) -> Part:
+        """A training of ``bandit_v1`` from nothing, one policy per lap, in the order of the plan."""
+        arm = Arm("learner", team_size=team, controller="bandit_v1", controller_options=CONTENDERS[name], budget=budget)
         plan = make_plan(self._plugins, [arm], suite=self._suite, split="train", limit=self._tasks, seed=seed)
         tasks = tuple(task.id for task in plan.tasks)
         training = Training(arm, tasks, episodes, seed, round=len(tasks), run=next(plan.jobs()).run)
         ear = Ear(self._executor, [])
         for _ in Trainer(training, self._plugins.catalog, ear, run_episode).rounds():
             pass
-        return ear.records
+        return Part(name, seed, team, budget, [_kept(record) for record in ear.records])
 
 
 def deny_rate(records: Iterable[Record]) -> float:
@@ -152,19 +211,27 @@ def windows(records: Sequence[Record], width: int, step: int) -> list[tuple[int,
     return [(end, round(deny_rate(records[end - width : end]), 4)) for end in reversed(ends)]
 
 
-def repeated(calls: Sequence[Record]) -> tuple[int, int]:
-    """(Refusals in an episode, those among them of an agent that had been refused before)."""
+def curve(part: Part) -> list[tuple[int, float]]:
+    """Deny rates of a training's windows, a lap apart; short trainings have windows of half their length."""
+    return windows(part.episodes, min(WINDOW, len(part.episodes) // 2), TASKS)
+
+
+def repeated(calls: Sequence[Record]) -> int:
+    """Refusals of an agent that had been refused before in the same episode."""
     refused = [str(call["agent_id"]) for call in calls if call["event"] == "CallDenied"]
-    return len(refused), len(refused) - len(set(refused))
+    return len(refused) - len(set(refused))
 
 
-def static_rows(
-    case: str, topology: str, records: Sequence[Record], calls: Sequence[Sequence[Record]]
-) -> Iterator[Row]:
+def static_rows(part: Part) -> Iterator[Row]:
     """What a static topology is refused."""
-    refused, again = (sum(part) for part in zip(*(repeated(each) for each in calls), strict=True))
-    yield _row(case, topology, "deny rate", deny_rate(records)) | _conduct(records)
-    yield _row(case, topology, "refused again", again / refused if refused else 0.0)
+    case = f"team of {part.team}, {part.budget:,} tokens"
+    refused, again = (sum(episode[what] for episode in part.episodes) for what in ("denied", "again"))
+    yield _row(case, part.topology, "deny rate", deny_rate(part.episodes)) | _conduct(part.episodes)
+    yield _row(case, part.topology, "refused again", again / refused if refused else 0.0)
+
+
+def _kept(record: Record) -> Row:
+    return {key: record[key] for key in KEPT if key in record}
 
 
 def _conduct(records: Sequence[Record]) -> Row:
