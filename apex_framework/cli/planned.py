@@ -16,7 +16,7 @@ from .parts import Machine, arms_of, check_arm, naming_places, plan_of, run_fold
 if TYPE_CHECKING:
     from ..config import Settings
     from ..experiment.plan import Plan
-    from ..experiment.planfile import PlanFile
+    from ..experiment.planfile import Part, PlanFile
     from ..experiment.registration import Lock
 
 
@@ -59,7 +59,7 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
         lines += [
             f"{part.name}: {part.suite}/{part.split}{' of ' + ', '.join(part.families) if part.families else ''}",
             f"  arms      {len(part.arms)}: {', '.join(part.arms)}",
-            f"  episodes  {part.size:,} = {len(part.arms)} arms x {part.limit} tasks x {part.seeds} seeds{rungs}"
+            f"  episodes  {_bound(part)}{part.size:,} = {len(part.arms)} arms x {part.limit} tasks x {part.seeds} seeds{rungs}"
             f" ({', '.join(f'{b:,}' for b in part.budgets)} tokens each)",
             f"  tokens    at most {part.token_bound:,}",
             f"  time      about {hours:.2f} h with {settings.workers} workers ({seconds:.2f} s an episode, {source})",
@@ -73,12 +73,18 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
             lines.append(f"  looks     by {unit}; chance of enough evidence by then: {told}{only}")
     total = sum(p["expected_hours"] for p in parts)
     state = _state(plan)
-    lines.append(f"{plan.name}: {sum(p['episodes'] for p in parts):,} episodes, about {total:.2f} h; {state}")
+    bound = next(filter(None, map(_bound, plan.parts)), "")
+    lines.append(f"{plan.name}: {bound}{sum(p['episodes'] for p in parts):,} episodes, about {total:.2f} h; {state}")
     context.emit(
         {"plan": plan.name, "digest": plan.digest, "state": state, "expected_hours": total, "parts": parts},
         "\n".join(lines),
     )
     return 0
+
+
+def _bound(part: Part) -> str:
+    """Tasks are chosen before families are: how many are left is known when the suite was asked."""
+    return "at most " if part.families else ""
 
 
 def _chances(plan: PlanFile) -> dict[str, float]:

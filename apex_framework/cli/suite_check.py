@@ -98,6 +98,7 @@ def _with_gold(
         "left_out": {c.task: list(c.left_out) for c in behave if c.left_out},
         "cached": sum(c.cached for c in found),
         "seconds": round(sum(c.seconds for c in found if not c.cached), 1),
+        "checks": [asdict(c) for c in found],
     }
     left_out = sum(len(c.left_out) for c in behave)
     lines = [
@@ -131,6 +132,7 @@ def _compared(context: Context, name: str, suite: TaskSuite, tasks: Sequence[Tas
         "resolved": dict(Counter(one.patch for one in found if one.theirs == "resolved")),
         "different": [asdict(one) for one in differ],
         "not_judged": {one.task: one.infrastructure_error for one in broken},
+        "comparisons": [asdict(one) | {"equal": one.equal} for one in found],
     }
     lines = [
         f"{name}: {value['equal']} of {value['patches']} verdicts equal to the official harness's, test by test",

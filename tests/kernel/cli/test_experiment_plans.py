@@ -298,6 +298,8 @@ def test_families_narrow_the_tasks_of_a_part(apex: Terminal) -> None:
     Path("plan.toml").write_text(
         'suite = "fake/dev"\nlimit = 12\nsettings = { backend = "scripted" }\n[[part]]\nfamilies = ["odd"]\narms = ["single"]\n'
     )
+    status, out, err = apex(experiment, "plan.toml", "--plan")
+    assert status == 0 and out.count("at most 12 ") == 3, out  # which of them are odd is not known yet
     status, out, err = apex(experiment, "plan.toml", "--out", "out", json=True)
     assert status == 0, err
     assert json.loads(out)["runs"][0]["arms"][0]["episodes"] == 6

@@ -46,6 +46,8 @@ def test_a_task_is_checked_once_and_then_judges_patches(
     trusted = ["--allow-weaker-sandbox", *world.flags]
     status, first, _ = told(capsys, "check", SUITE, *trusted)
     assert (status, first["behave"], first["cached"]) == (0, 1, 0)
+    (one,) = first["checks"]
+    assert (one["task"], one["behaves"]) == ("demo__tiny-1", True)
     status, again, _ = told(capsys, "check", SUITE, *trusted)
     assert (status, again["behave"], again["cached"], again["digest"]) == (0, 1, 1, first["digest"])
     for name, resolved in (("gold", 1), ("breaks another", 0)):
