@@ -16,7 +16,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations
+from operator import or_
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,33 +27,38 @@ from apex_framework.analysis import EpisodeRow, lift_between, read_run
 from apex_framework.ports import derive_seed
 
 FOLDS = 10
-Solved = Mapping[str, Mapping[str, bool]]
-"""Arm -> task -> whether its first attempt solved it."""
+Solved = Mapping[str, int]
+"""Arm -> the tasks that its first attempt solved, a bit each."""
 
 
 def study(rows: Sequence[EpisodeRow], among: str = "", seed: int = 0) -> dict[str, Any]:
     """All figures, shares of tasks. Tasks that some arm has no verdict for are left out and counted."""
     rows = [row for row in rows if re.search(among, row.arm)]
     tasks = sorted({row.task_id for row in rows} - {row.task_id for row in rows if not row.judged})
+    bit = {task: 1 << place for place, task in enumerate(tasks)}
     first = min(row.seed for row in rows)
-    solved: dict[str, dict[str, bool]] = {}
+    solved: dict[str, int] = {}
     for row in rows:
-        if row.seed == first and row.task_id in tasks:
-            solved.setdefault(row.arm, {})[row.task_id] = row.success
+        if row.seed == first and row.task_id in bit:
+            solved[row.arm] = solved.get(row.arm, 0) | (bit[row.task_id] if row.success else 0)
     cluster = {row.task_id: row.cluster for row in rows}
     arms, n = list(solved), len(tasks)
-    share = {arm: sum(solved[arm].values()) / n for arm in arms}
-    apart = [sum(solved[a][t] != solved[b][t] for t in tasks) / n for a, b in combinations(arms, 2)]
-    threes = [_any(solved, c, tasks) - max(share[a] for a in c) for c in combinations(arms, 3)]
-    chosen = _chosen(solved, tasks, cluster, seed)
+    count = {arm: solved[arm].bit_count() for arm in arms}
+    apart = [(solved[a] ^ solved[b]).bit_count() / n for a, b in combinations(arms, 2)]
+    threes = [(_any(solved, c).bit_count() - max(count[arm] for arm in c)) / n for c in combinations(arms, 3)]
+    chosen = _chosen(solved, bit, cluster, seed)
     like = {row.task_id: row for row in rows}
-    made = [replace(like[t], arm=name, seed=0, success=solved[chosen[name][t]][t]) for name in chosen for t in tasks]
+    made = [
+        replace(like[task], arm=name, seed=0, success=bool(solved[arm] & bit[task]))
+        for name, of in chosen.items()
+        for task, arm in of.items()
+    ]
     return {
         "tasks": n,
         "left_out": len(cluster) - n,
         "clusters": len(set(cluster.values())),
-        "arms": share,
-        "oracle_of_all": _any(solved, arms, tasks),
+        "arms": {arm: count[arm] / n for arm in arms},
+        "oracle_of_all": _any(solved, arms).bit_count() / n,
         "discordance": _spread(apart),
         "oracle_of_three_over_their_best": _spread(threes),
         "luck": _luck(rows, tasks),
@@ -61,22 +68,28 @@ def study(rows: Sequence[EpisodeRow], among: str = "", seed: int = 0) -> dict[st
     }
 
 
-def _chosen(solved: Solved, tasks: Sequence[str], cluster: Mapping[str, str], seed: int) -> dict[str, dict[str, str]]:
+def _chosen(solved: Solved, bit: Mapping[str, int], cluster: Mapping[str, str], seed: int) -> dict[str, dict[str, str]]:
     """Policy -> task -> arm, each learned on the other folds.
 
     Among equal ones the selector takes the arm that is better over all, and both then draw lots: whoever wrote the file
     down in order of success would decide otherwise.
     """
     lot = {arm: derive_seed("lot", seed, arm) for arm in solved}
-    fold = {task: derive_seed("fold", seed, task) % FOLDS for task in tasks}
+    fold = {task: derive_seed("fold", seed, task) % FOLDS for task in bit}
+    known = [sum(bit[task] for task in bit if fold[task] != each) for each in range(FOLDS)]
+    like = {name: sum(bit[task] for task in bit if cluster[task] == name) for name in set(cluster.values())}
+
+    def best(judged: int, near: int) -> str:
+        def rank(arm: str) -> tuple[int, int, int]:
+            return (solved[arm] & near).bit_count(), (solved[arm] & judged).bit_count(), lot[arm]
+
+        return max(solved, key=rank)
+
     found: dict[str, dict[str, str]] = {"selector": {}, "one for all": {}}
-    for task in tasks:
-        known = [other for other in tasks if fold[other] != fold[task]]
-        near = [other for other in known if cluster[other] == cluster[task]]
-        total = {arm: sum(solved[arm][t] for t in known) for arm in solved}
-        found["one for all"][task] = max(solved, key=lambda arm: (total[arm], lot[arm]))
-        best = {arm: sum(solved[arm][t] for t in near) for arm in solved}
-        found["selector"][task] = max(solved, key=lambda arm: (best[arm], total[arm], lot[arm]))
+    for task in bit:
+        judged = known[fold[task]]
+        found["selector"][task] = best(judged, judged & like[cluster[task]])
+        found["one for all"][task] = best(judged, judged)
     return found
 
 
@@ -93,8 +106,9 @@ def _luck(rows: Sequence[EpisodeRow], tasks: Sequence[str]) -> dict[str, dict[st
     return found
 
 
-def _any(solved: Solved, arms: Sequence[str], tasks: Sequence[str]) -> float:
-    return sum(any(solved[arm][task] for arm in arms) for task in tasks) / len(tasks)
+def _any(solved: Solved, arms: Sequence[str]) -> int:
+    """Tasks that some of the arms solved."""
+    return reduce(or_, (solved[arm] for arm in arms))
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:

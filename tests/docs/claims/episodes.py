@@ -1,65 +1,50 @@
-"""Sentences, lines and table rows of the pages with experiments, made of what ``apex`` prints of the kept episodes."""
+"""Kept episodes, read as anybody would read them: by ``apex report`` and ``apex compare``."""
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import tarfile
+from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from apex_framework.cli.boundary import run
-from apex_framework.cli.verdicts import ImportedVerdict, read_verdicts
+from apex_framework.analysis import EpisodeRow, RunData, read_run
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
-DATA = EVIDENCE / "data"
-NUMBER = r"\d(?:[\d.,]*\d)?"
-WORDS = {0: "none", 1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
+from .numbers import DATA, NUMBER, printed
 
 
-def one_line(text: str) -> str:
-    return " ".join(text.split())
+class Episodes:
+    """A run folder, and the numbers that ``apex`` prints of it."""
 
-
-def wrong(page: str, claims: Iterable[str]) -> list[str]:
-    """Claims that a page does not make, or makes somewhere with another number."""
-    told = one_line(page)
-    found = []
-    for claim in map(one_line, claims):
-        form = NUMBER.join(map(re.escape, re.split(NUMBER, claim)))
-        says = set(re.findall(rf"(?<![\d.,]){form}" if claim[0].isdigit() else form, told))
-        if says != {claim}:
-            found.append(f"{claim!r}, the page: {sorted(says) or 'nothing of the kind'}")
-    return found
-
-
-def printed(*arguments: str) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert run(arguments) == 0, arguments
-    return out.getvalue()
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Kept episodes, imported as anybody would import them."""
-
-    name: str
-    home: Path
+    def __init__(self, run: Path) -> None:
+        self.run = str(run)
 
     @cached_property
-    def rows(self) -> Sequence[ImportedVerdict]:
-        return read_verdicts(DATA / f"{self.name}.jsonl.gz")
+    def data(self) -> RunData:
+        return read_run(Path(self.run))
+
+    @property
+    def rows(self) -> Sequence[EpisodeRow]:
+        return self.data.rows
 
     @cached_property
-    def run(self) -> str:
-        folder = self.home / self.name
-        printed("suite", "import", str(DATA / f"{self.name}.jsonl.gz"), "--suite", "mini/test", "--out", str(folder))
-        return str(folder)
+    def records(self) -> Sequence[dict[str, Any]]:
+        """Lines of episodes.jsonl, with columns that no statistic needs."""
+        lines = (Path(self.run) / "episodes.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    @property
+    def suite_digest(self) -> str:
+        """As pages show it."""
+        return self.data.suite_digest[:12]
+
+    @cached_property
+    def digest(self) -> str:
+        """That of the plan, as pages show it."""
+        return str(json.loads((Path(self.run) / "run.json").read_text(encoding="utf-8"))["digest"])[:12]
 
     @cached_property
     def tables(self) -> dict[str, list[list[str]]]:
@@ -72,6 +57,15 @@ class Kept:
             ]
             for head, _, body in sections
         }
+
+    def table(self, heading: str) -> list[str]:
+        """Its rows, without head and rule, as they stand on a page."""
+        return [f"| {' | '.join(row)} |" for row in self.tables[heading][2:]]
+
+    def column(self, heading: str, name: str) -> dict[str, str]:
+        """First cell of each row -> cell of the column."""
+        head, _, *rows = self.tables[heading]
+        return {row[0]: row[head.index(name)] for row in rows}
 
     def arm(self, name: str) -> list[str]:
         """Solved, ends of the interval, tokens."""
@@ -97,17 +91,34 @@ class Kept:
         points = {
             key: f"{100 * value:+.1f}" for key, value in (("lift", told["estimate"]), ("low", low), ("high", high))
         }
-        (tokens,) = (cost for cost in told["costs"] if cost["quantity"] == "tokens")
-        shift = {"tokens": f"{tokens['estimate']:.0f}"}
-        if tokens["interval"]:
+        tokens: dict[str, Any] = next(
+            (cost for cost in told["costs"] if cost["quantity"] == "tokens" and cost["estimate"] is not None), {}
+        )
+        shift = {"tokens": f"{tokens['estimate']:.0f}"} if tokens else {}
+        if tokens and tokens["interval"]:
             shift |= {"fewest": f"{tokens['interval']['low']:.0f}", "most": f"{tokens['interval']['high']:.0f}"}
         return {**told, **points, "shift": shift}
 
+    def figure(self, name: str, *others: Episodes) -> str:
+        """A file of those that ``apex report --figures`` makes of this run, or of several."""
+        made = Path(self.run).with_suffix(".figures")
+        if not made.exists():
+            runs = [self.run, *(other.run for other in others)]
+            printed(
+                "report", *runs, "--format", "html", "--out", str(made.with_suffix(".html")), "--figures", str(made)
+            )
+        return (made / name).read_text(encoding="utf-8")
+
     def solved(self, arm: str) -> dict[tuple[str, int], bool]:
-        return {(row.task, row.seed): row.success for row in self.rows if row.arm == arm}
+        return {(row.task_id, row.seed): row.success for row in self.rows if row.arm == arm}
 
     def tokens(self, arm: str) -> dict[tuple[str, int], int | None]:
-        return {(row.task, row.seed): row.tokens for row in self.rows if row.arm == arm}
+        return {(row.task_id, row.seed): row.tokens for row in self.rows if row.arm == arm}
+
+    def mean(self, arm: str, what: str) -> float:
+        """Of a column, over all episodes of the arm."""
+        values = [getattr(row, what) for row in self.rows if row.arm == arm]
+        return float(sum(values) / len(values))
 
     def apart(self, one: str, other: str) -> int:
         """Episodes with another outcome."""
@@ -143,9 +154,19 @@ class Kept:
         return dict(json.loads(printed("compare", self.run, "--json"))["holm"])
 
 
-def upper_bound(n: int) -> str:
-    """One-sided 95 % bound on a share of which none of n was seen, in per cent."""
-    return f"{100 * (1 - 0.05 ** (1 / n)):.2f}"
+def imported(name: str, home: Path, suite: str = "mini/test") -> Episodes:
+    """Of ``data/NAME.jsonl.gz``, verdicts and tokens."""
+    folder = home / name
+    if not folder.exists():
+        printed("suite", "import", str(DATA / f"{name}.jsonl.gz"), "--suite", suite, "--out", str(folder))
+    return Episodes(folder)
+
+
+def unpacked(name: str, home: Path) -> dict[str, Episodes]:
+    """Of ``data/NAME.tar.xz``, folders of runs as they were made: plan, settings, episodes."""
+    with tarfile.open(DATA / f"{name}.tar.xz") as packed:
+        packed.extractall(home, filter="data")
+    return {path.parent.name: Episodes(path.parent) for path in sorted(home.glob("*/run.json"))}
 
 
 def kept_lines(name: str) -> list[dict[str, Any]]:
