@@ -25,7 +25,7 @@ from .plain import PlainSandbox
 from .recipe import Recipe
 from .running import Interpreter
 
-_FORM: Final = 1
+_FORM: Final = 2
 _INSTALL_S: Final = 1800.0
 _OLDEST, _OLDEST_FOR_UV = (3, 6), (3, 8)
 _FACTS: Final = "import sys,json;print(json.dumps([list(sys.version_info[:3]),sys.executable,sys.base_prefix]))"
@@ -93,17 +93,21 @@ class Environments:
             os.close(fd)
 
     def _make(self, home: Path, python: Python, packages: Sequence[str], recipe: Recipe, files: state.State) -> None:
-        env, uv = home / "env", find_uv() if python.version[:2] >= _OLDEST_FOR_UV else ""
-        with_pip = bool(packages or recipe.pre_install) and not uv
+        env, modern = home / "env", python.version[:2] >= _OLDEST_FOR_UV
+        uv = find_uv() if modern else ""
+        with_pip = bool(recipe.pre_install or (packages and not uv))
         command = [python.program, "-I", "-m", "venv", *([] if with_pip else ["--without-pip"]), str(env)]
         _do(command, home, "the environment cannot be made")
         program = str(env / "bin/python")
+        pip = [program, "-I", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        if with_pip and modern:  # or what is there would depend on who made it
+            _do([*pip, "uninstall", "--yes", "setuptools"], home, "setuptools cannot be removed")
         if packages:
             wheels = ["--only-binary", ":all:"] if recipe.binary_only else []
-            tool = [uv, "pip", "install", "--quiet", "--python", program, *wheels]
-            if not uv:
-                tool = [program, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wheels]
-            _do([*tool, "--", *packages], home, f"{', '.join(packages)} cannot be installed")
+            tool = [uv, "pip", "install", "--quiet", "--python", program] if uv else [*pip, "install"]
+            _do([*tool, *wheels, "--", *packages], home, f"{', '.join(packages)} cannot be installed")
+        if with_pip and modern and not recipe.pre_install and not any(_named(p) == "pip" for p in packages):
+            _do([*pip, "uninstall", "--yes", "pip"], home, "pip cannot be removed")
         for path, text in recipe.site:
             file = _site_packages(env) / path
             file.parent.mkdir(parents=True, exist_ok=True)

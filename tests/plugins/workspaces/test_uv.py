@@ -15,7 +15,7 @@ from apex_framework.errors import ApexError, EnvironmentProblem, WorkspaceError
 from apex_framework.interfaces import Task
 from apex_framework.testing.workspace import TASK, check_workspace
 from apex_workspaces import removing
-from apex_workspaces.environments import Environments, find_python
+from apex_workspaces.environments import Environments, find_python, find_uv
 from apex_workspaces.recipe import Recipe
 from apex_workspaces.uv import UvWorkspaces
 
@@ -96,6 +96,22 @@ def test_packages_and_commands_make_an_environment_once(provider: UvWorkspaces, 
     other = task(tests.replace("1)", "1.0)"), packages=[str(wheel(tmp_path))], pre_install=made.run["pre_install"])
     provider.create(other)
     assert len(list((tmp_path / "cache").glob("*/env"))) == 2
+
+
+@pytest.mark.parametrize("with_uv", [True, False])
+def test_only_what_was_asked_for_is_there_whoever_installs_it(
+    provider: UvWorkspaces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_uv: bool
+) -> None:
+    if not with_uv:
+        monkeypatch.setattr("apex_workspaces.environments.find_uv", lambda: "")
+    elif not find_uv():
+        pytest.skip("there is no uv here")
+    tests = (
+        "import unittest, tiny\nfrom importlib.util import find_spec\n\nclass T(unittest.TestCase):\n    def test_a(self):\n"
+        "        self.assertEqual([name for name in ('setuptools', 'pkg_resources', 'pip') if find_spec(name)], [])\n"
+    )
+    (outcome,) = provider.create(task(tests, packages=[str(wheel(tmp_path))])).run_tests().outcomes
+    assert outcome.status == "passed", outcome
 
 
 MAKE = """
