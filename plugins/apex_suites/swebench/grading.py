@@ -128,7 +128,7 @@ class Grader:
         report = run.report
         if report is None:
             return Grade(instance.FAIL_TO_PASS, instance.PASS_TO_PASS, detail=run.why)
-        told = f"run {report.status}" if report.status != "finished" else ""
+        told = _ending(report)
         if len(report.output.encode()) >= MOST_LOG:
             told = f"more than {MOST_LOG:,} bytes were printed: the rest was not read"
         if environment.runner == "unittest" or (environment.runner == "pytest" and not official.version()):
@@ -144,6 +144,14 @@ class Grader:
         names = (*instance.FAIL_TO_PASS, *instance.PASS_TO_PASS)
         disputed = tuple(name for name in names if name in log.wrong ^ channel.wrong)
         return Grade(log.failed, log.broken, disputed, told)
+
+
+def _ending(report: TestReport) -> str:
+    """How a run ended that did not end by itself, and what stopped it; empty for one that did."""
+    if report.status == "finished":
+        return ""
+    why = next((o.detail for o in report.outcomes if o.status == report.status and o.detail), "")
+    return ": ".join(filter(None, (f"run {report.status}", why.partition("\n")[0])))
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

@@ -213,6 +213,15 @@ def test_a_log_is_read_as_the_official_harness_reads_it(case: str) -> None:
     assert judged(one, told) == (word, True)
 
 
+def test_what_stopped_a_run_is_told() -> None:
+    stopped = TestOutcome(f"{T}test_b", "timeout", "stopped: nothing happened for 30 s\nits last lines")
+    environment = Table().find(FLASK)
+    assert environment is not None
+    run = Run(TestReport((TestOutcome(f"{T}test_a", "passed"), stopped), "timeout", output=f"PASSED {T}test_a\n"))
+    grade = Grader(lambda: pytest.fail("nothing is to be run")).judge(FLASK, environment, run)
+    assert grade.detail == "run timeout: stopped: nothing happened for 30 s"
+
+
 def test_what_is_left_out_decides_for_neither(tmp_path: Path) -> None:
     told = by_pytest(f"PASSED {T}test_a\nFAILED {T}test_b\n", test_a="passed", test_b="failed")
     assert judged(FLASK, told) == ("not resolved", True)
