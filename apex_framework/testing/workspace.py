@@ -54,6 +54,25 @@ class Kit(unittest.TestCase):
             time.sleep(30)
             os._exit(0)
         self.fail(f"pid={child};")
+
+    def test_ends_what_it_starts(self):
+        import signal
+        import time
+        child = os.fork()
+        if child == 0:
+            time.sleep(30)
+            os._exit(0)
+        os.kill(child, signal.SIGTERM)
+        deadline, ended = time.monotonic() + 5, 0
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.05)
+            ended = os.waitpid(child, os.WNOHANG)[0]
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        self.assertTrue(ended)
+        with self.assertRaises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
 """
 TASK: Final = Task(
     id="kit/1",
@@ -90,6 +109,7 @@ def check_workspace(make: Make) -> None:
             "endless_tests_end": lambda: check_endless_tests_end(make),
             "reports_repeat": lambda: check_reports_repeat(make),
             "processes_end_with_the_run": lambda: check_processes_end_with_the_run(make),
+            "signals_do_what_they_do": lambda: check_signals_do_what_they_do(make),
         },
     )
 
@@ -249,6 +269,14 @@ def check_processes_end_with_the_run(make: Make) -> None:
             report = _run(workspace, "leaves_a_process")
             match = re.search(r"pid=(\d+);", report.outcomes[0].detail)
             assert match is None or not _alive(int(match[1])), "a process outlived its test run"
+
+
+def check_signals_do_what_they_do(make: Make) -> None:
+    """In a test SIGTERM ends a process that it started, and SIGINT raises KeyboardInterrupt: neither is ignored or held back."""
+    with _created(make) as workspace:
+        if isinstance(workspace, RunsTests):
+            (outcome,) = _run(workspace, "ends_what_it_starts").outcomes
+            assert outcome.status == "passed", f"a test cannot end what it started: {outcome.detail}"
 
 
 @contextmanager

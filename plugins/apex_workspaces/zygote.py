@@ -179,6 +179,7 @@ class Zygote:
         os.closerange(3, _RESULTS)
         os.closerange(_RESULTS + 1, 256)
         os.chdir(request["root"])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         limits = request["limits"]
         isolation.drop_foreign_modules(self._keep)
         # They live as long as the process.

@@ -60,11 +60,13 @@ def _run_once(files: tuple[tuple[str, str], ...], tests: tuple[str, ...]) -> tup
     return _really_run(files, tests)
 
 
-def _really_run(files: tuple[tuple[str, str], ...], tests: tuple[str, ...]) -> tuple[TestOutcome, ...]:
-    """Run tests in a copy."""
+def _really_run(
+    files: tuple[tuple[str, str], ...], tests: tuple[str, ...], before: str = ""
+) -> tuple[TestOutcome, ...]:
+    """Run tests in a copy, after a statement."""
     with tempfile.TemporaryDirectory() as place:
         _write(Path(place), dict(files))
-        argv = [sys.executable, "-I", "-S", "-B", "-c", _RUNNER, json.dumps(tests)]
+        argv = [sys.executable, "-I", "-S", "-B", "-c", before + _RUNNER, json.dumps(tests)]
         # Into a file: a process that a test leaves behind would keep a pipe open.
         with tempfile.TemporaryFile() as answers:
             subprocess.run(argv, cwd=place, stdout=answers, stderr=subprocess.DEVNULL, timeout=60, check=True)
@@ -370,6 +372,16 @@ class ClosesLate(Sound):
         super().close()
 
 
+class IgnoresSignals(Space):
+    """Shields itself from signals, and with it what it runs."""
+
+    def outcomes(self, files: Mapping[str, str], tests: tuple[str, ...]) -> tuple[TestOutcome, ...]:
+        """With SIGTERM ignored."""
+        if not any(test.endswith("_starts") for test in tests):
+            return super().outcomes(files, tests)
+        return _really_run(tuple(files.items()), tests, "import signal; signal.signal(15, signal.SIG_IGN)")
+
+
 BROKEN: dict[str, Callable[[], WorkspaceProvider]] = {
     "create_writes_the_files": BringsHistory,
     "workspaces_are_private": OneForAll,
@@ -387,5 +399,6 @@ BROKEN: dict[str, Callable[[], WorkspaceProvider]] = {
     "endless_tests_end": _with(StopsAtTheEndless),
     "reports_repeat": _with(MeasuresTime),
     "processes_end_with_the_run": ClosesLate,
+    "signals_do_what_they_do": _with(IgnoresSignals),
 }
 """Check -> factory of a provider that fails it and no other."""
