@@ -70,12 +70,17 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     """All rows, in order. Raises UsageError: no such file, not UTF-8, not JSON, a huge line, nothing in it."""
     try:
         with _opened(path) as file:
-            rows = tuple(_list(path, file) if file.peek(1)[:1] == b"[" else _lines(path, file))
+            return rows_of(path, file)
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file", "--data FILE names the file of the suite's tasks") from None
     except (OSError, EOFError, zlib.error) as error:
         told = getattr(error, "strerror", None) or error
         raise UsageError(f"{path}: it cannot be read: {told}", "--data FILE names one file that can be read") from error
+
+
+def rows_of(path: Path, file: io.BufferedReader) -> tuple[Row, ...]:
+    """The same of a file that is open, and unpacked; ``path`` is for complaints. Raises UsageError, and what reading raises."""
+    rows = tuple(_list(path, file) if file.peek(1)[:1] == b"[" else _lines(path, file))
     if not rows:
         raise UsageError(f"{path}: it holds no row", "is the download complete?")
     return rows

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from apex_framework.errors import MissingExtraError, UsageError
 
-from ..programs.rows import MOST_LIST, Row, read_rows, unique
+from ..programs.rows import Row, read_rows, rows_of, unique
 
 SPLITS: Final = ("train", "dev", "test")
 CONTAINER: Final = ("image", "eval_script", "log_parser", "eval_type")
@@ -66,29 +66,21 @@ def _rows(path: Path) -> tuple[Row, ...]:
     if path.suffix == ".parquet":
         return tuple(_parquet(path))
     if path.suffix == ".zst":
-        return tuple(_zstd(path))
+        return _zstd(path)
     return read_rows(path)
 
 
-def _zstd(path: Path) -> Iterator[Row]:
+def _zstd(path: Path) -> tuple[Row, ...]:
     try:
         import zstandard
     except ImportError:
         raise MissingExtraError(f"reading {path.name}", "swebench", "zstandard") from None
+    unpacking = zstandard.ZstdDecompressor(max_window_size=2**27)
     try:
-        with path.open("rb") as file, zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(file) as stream:
-            data = stream.read(MOST_LIST + 1)
+        with path.open("rb") as file, unpacking.stream_reader(file, read_across_frames=True) as stream:
+            return rows_of(path, io.BufferedReader(stream))
     except (OSError, zstandard.ZstdError) as error:
         raise _unreadable(path, error) from None
-    if len(data) > MOST_LIST:
-        raise UsageError(f"{path}: more than {MOST_LIST:,} bytes when unpacked", "is this the right file?")
-    for number, line in enumerate(io.BytesIO(data), 1):
-        if line.strip():
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise UsageError(f"{path}:{number}: not JSON: {error}", "one object per line") from None
-            yield _row(f"{path}:{number}", value)
 
 
 def _parquet(path: Path) -> Iterator[Row]:

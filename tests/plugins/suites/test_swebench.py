@@ -234,6 +234,30 @@ def test_the_same_rows_from_every_form(world: World, tmp_path: Path) -> None:
     assert read_instances(packed) == wanted
 
 
+def test_a_zstd_file_of_several_frames_is_read_to_its_end(world: World, tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard", reason="zstd needs the extra [swebench]")
+    rows = [json.dumps({**world.row, "instance_id": f"demo__tiny-{number}"}).encode() + b"\n" for number in (1, 2, 3)]
+    packed = tmp_path / "dev.jsonl.zst"
+    packed.write_bytes(b"".join(map(zstandard.compress, rows)))
+    assert [one.instance_id for one in read_instances(packed)] == ["demo__tiny-1", "demo__tiny-2", "demo__tiny-3"]
+
+
+def test_a_huge_line_an_empty_file_and_one_cut_off_are_refused_packed_too(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zstandard = pytest.importorskip("zstandard", reason="zstd needs the extra [swebench]")
+    packed, row = tmp_path / "dev.jsonl.zst", world.data.read_bytes()
+    whole = zstandard.compress(row)
+    for data, words in ((zstandard.compress(b""), "it holds no row"), (whole[:-9], "not JSON|holds no row")):
+        packed.write_bytes(data)
+        with pytest.raises(UsageError, match=words):
+            read_instances(packed)
+    monkeypatch.setattr("apex_suites.programs.rows.MOST_LINE", len(row))
+    packed.write_bytes(whole + zstandard.compress(b'{"a": "' + b"x" * len(row) + b'"}\n'))
+    with pytest.raises(UsageError, match=f":2: a line of more than {len(row):,} bytes"):
+        read_instances(packed)
+
+
 def test_parquet_is_read(world: World, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="parquet needs the extra [swebench]")
     parquet = pytest.importorskip("pyarrow.parquet", reason="parquet needs the extra [swebench]")
