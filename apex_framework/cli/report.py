@@ -11,6 +11,7 @@ from ..interfaces import Illustrated, Illustrates, Report
 from ..ports import SystemFiles
 from .checked import check_finished
 from .context import Context
+from .whole import write_whole
 
 FREE = "report"
 """The one folder of a run that no manifest vouches for."""
@@ -57,13 +58,7 @@ def report(
     if figures is not None:
         _write_figures(figures, made)
     if out is not None:
-        try:
-            if out.exists() and not out.is_file():  # a terminal or a pipe cannot be replaced
-                out.write_bytes(_encoded(made.text))
-            else:
-                SystemFiles().replace(out.resolve(), _encoded(made.text))
-        except OSError as error:
-            raise RunFolderError(f"cannot write {out}: {error.strerror}", "choose another --out") from error
+        write_whole(out, made.text)
     value = {
         "report": name,
         "runs": [str(run) for run in runs],
@@ -114,10 +109,6 @@ def _write_figures(folder: Path, made: Illustrated) -> None:
                 "choose another --figures",
             )
         for name, text in made.figures.items():
-            SystemFiles().replace(folder / name, _encoded(text))
+            SystemFiles().replace(folder / name, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise RunFolderError(f"cannot write {folder}: {error.strerror}", "choose another --figures") from error
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")

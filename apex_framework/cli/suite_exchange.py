@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EnvironmentProblem, UsageError
+from ..errors import UsageError
 from ..interfaces import Fetches, GradesPatches, SpeaksSweBench, Verdict
 from ..ports import derive_seed
 from .context import Context
 from .predictions import IMPORTED, imported_verdicts, read_predictions
 from .suites import LIMIT, SUITE, candidates, confined_suite, open_suite, options_of, sandbox_options, source_options
+from .whole import write_whole
 
 if TYPE_CHECKING:
     from ..interfaces import Task, TaskSuite
@@ -38,7 +39,7 @@ def export(context: Context, /, suite: str, limit: int | None, out: Path, in_tur
     if in_turns:
         tasks = _in_turns(tasks)[:limit]
     rows = [_row(made, task) for task in tasks]
-    _write(out, rows)
+    write_whole(out, _lines(rows))
     bare = sum(not json.loads(row["FAIL_TO_PASS"]) for row in rows)
     value = {"suite": suite, "tasks": len(rows), "out": str(out), "without_fail_to_pass": bare}
     told = f"{suite}: {len(rows)} tasks written to {out}"
@@ -128,7 +129,7 @@ def grade(
         if imported is None:
             context.say(f"{number}/{len(patches)} {one.instance_id}: {_word(verdict)}")
     if out is not None:
-        _write(out, rows)
+        write_whole(out, _lines(rows))
     judged = [row for row in rows if not row["infrastructure_error"]]
     value = {
         "suite": suite,
@@ -178,14 +179,8 @@ def _row(suite: TaskSuite, task: Task) -> Mapping[str, Any]:
     }
 
 
-def _write(out: Path, rows: list[Any]) -> None:
-    part = out.with_name(f".{out.name}.part")
-    try:
-        part.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        part.replace(out)
-    except OSError as error:
-        part.unlink(missing_ok=True) if part.parent.is_dir() else None
-        raise EnvironmentProblem(f"{out} cannot be written: {error.strerror}", "choose another --out") from None
+def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def _word(verdict: Verdict) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from ..cli.context import Context
-from ..errors import NotComparableError, RunFolderError
-from ..ports import SystemFiles
+from ..cli.whole import write_whole
+from ..errors import NotComparableError
 
 
 @click.command()
@@ -36,24 +36,12 @@ def main(context: Context, /, ours: Path, theirs: Path, paired: bool, out: Path,
         name, against = f"{name} (a)", f"{against} (b)"
     both = [*(replace(row, arm=name) for row in a), *(replace(row, arm=against) for row in b)]
     lift = lift_between(both, name, against, seed=seed)
-    write_whole(out, json.dumps(asdict(lift), indent=2) + "\n")
+    write_whole(out, json.dumps(asdict(lift), indent=2) + "\n", make_folder=True)
     context.emit(
         asdict(lift),
         f"{name} against {against}: {points(lift.estimate)}, 95 % interval "
         f"{points(lift.interval.low)} to {points(lift.interval.high)} ({lift.interval.method})",
     )
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all. Raises RunFolderError."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():  # a terminal or a pipe cannot be replaced
-            path.write_text(text, encoding="utf-8")
-        else:
-            SystemFiles().replace(path.resolve(), text.encode())
-    except OSError as error:
-        raise RunFolderError(f"cannot write {path}: {error.strerror}", "choose another --out") from error
 
 
 if __name__ == "__main__":

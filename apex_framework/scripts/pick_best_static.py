@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from ..cli.context import Context
+from ..cli.whole import write_whole
 from ..errors import NotComparableError
-from .compute_lift import write_whole
 
 
 @click.command()
@@ -38,7 +38,7 @@ def main(context: Context, /, star: Path, chain: Path, flat: Path, out: Path) ->
             raise NotComparableError(f"--{name} holds the arms {', '.join(arms)}", "one file per arm")
         success[name] = summarize_arm(rows, arms[0]).success
     best = max(success, key=lambda name: success[name])
-    write_whole(out, {"star": star, "chain": chain, "flat": flat}[best].read_text(encoding="utf-8"))
+    write_whole(out, {"star": star, "chain": chain, "flat": flat}[best].read_text(encoding="utf-8"), make_folder=True)
     context.say("warning: valid only as a choice made on dev and reported on other tasks")
     shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in success.items())
     context.emit({"best": best, "success": success, "out": str(out)}, f"{best} ({shares})")

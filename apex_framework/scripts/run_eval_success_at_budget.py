@@ -9,7 +9,7 @@ import click
 
 from ..cli.context import Context
 from ..cli.options import base_arm, settings_from
-from .compute_lift import write_whole
+from ..cli.whole import write_whole
 
 
 @click.command()
@@ -53,7 +53,7 @@ def evaluate(
     outcome = execute(context, folder, workers)
     if outcome.complete:
         try:
-            write_whole(out, (folder.path / "episodes.jsonl").read_text(encoding="utf-8"))
+            write_whole(out, (folder.path / "episodes.jsonl").read_text(encoding="utf-8"), make_folder=True)
         except RunFolderError as error:
             raise RunFolderError(error.cause, f"the run is in {folder.path}") from error
         context.emit({"run": str(folder.path), "out": str(out)}, f"{out} (run folder: {folder.path})")

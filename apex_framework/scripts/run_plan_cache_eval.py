@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cli.context import Context
+from ..cli.whole import write_whole
 from ..errors import ConfigError, UsageError
-from .compute_lift import write_whole
 
 if TYPE_CHECKING:
     from ..benches.plan_cache import Played
@@ -61,7 +61,7 @@ def evaluate(
     if fit is not None:
         played = play(context.plugins, policy, {ON: (cache,)}, setting)[ON]
         data = plans_of(played, suite, match)
-        write_whole(fit, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        write_whole(fit, json.dumps(data, indent=1, ensure_ascii=False) + "\n", make_folder=True)
         context.emit({"plans": len(data["plans"]), "out": str(fit)}, f"{len(data['plans'])} plans in {fit}")
         return
     if fitted is not None:
@@ -69,7 +69,9 @@ def evaluate(
         cache += f";fitted={fitted};suite={digest}"
     told = play(context.plugins, policy, {OFF: (), ON: (cache,)}, setting)
     assert out is not None
-    write_whole(out, "".join(f"{json.dumps(line)}\n" for line in lines(told[OFF], told[ON], policy, match)))
+    write_whole(
+        out, "".join(f"{json.dumps(line)}\n" for line in lines(told[OFF], told[ON], policy, match)), make_folder=True
+    )
     found = {metric: value for metric, value, _ in figures(told[OFF], told[ON])}
     text = "\n".join(f"{metric:40} {value:>10,}" for metric, value in found.items())
     context.emit({**found, "out": str(out)}, f"{text}\n{out}")

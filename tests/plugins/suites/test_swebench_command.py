@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,31 @@ def test_tasks_go_out_in_the_official_format(world: World, tmp_path: Path, capsy
     }
     assert json.loads(row["FAIL_TO_PASS"]) == json.loads(world.row["FAIL_TO_PASS"])
     assert run(["suite", "export", SUITE, "--out", str(tmp_path / "no" / "x"), *world.flags]) == 3
+
+
+def test_a_link_a_pipe_and_what_stood_there_are_written_to_as_by_a_report(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, link, pipe = tmp_path / "out.jsonl", tmp_path / "link.jsonl", tmp_path / "pipe"
+    link.symlink_to(out)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    (tmp_path / "report.json").write_text(json.dumps({"resolved_ids": ["demo__tiny-1"]}))
+    given = predictions(world, tmp_path / "p.jsonl", "gold")
+    judged = ["--predictions", str(given), "--imported", str(tmp_path / "report.json")]
+    try:
+        for command in (["export", SUITE], ["grade", SUITE, *judged]):
+            out.write_text("old")
+            (tmp_path / "old.jsonl").unlink(missing_ok=True)
+            (tmp_path / "old.jsonl").hardlink_to(out)  # shows whether the old file itself was written into
+            for place in (link, pipe):
+                assert told(capsys, *command, "--out", str(place), *world.flags)[0] == 0
+            assert (tmp_path / "old.jsonl").read_text() == "old"
+            assert link.is_symlink() and pipe.is_fifo()
+            assert json.loads(out.read_text())["instance_id"] == "demo__tiny-1"
+            assert os.read(reader, 65_536) == out.read_bytes()
+    finally:
+        os.close(reader)
 
 
 def test_a_sample_in_turns_has_every_cluster_and_is_part_of_larger_ones(
