@@ -10,8 +10,9 @@ from typing import Any
 from ..errors import ArtifactError, NotComparableError
 from .artifacts import read_run
 from .code import GONE_ON, code_changes, code_digests
+from .folder import LOOKS, RESULT
 from .judgement import Decision, decide_plan
-from .looks import read_looks
+from .looks import TakenLook, read_looks
 from .manifest import DONE
 from .planfile import Part, PlanFile
 from .prereg import PreRegistration
@@ -66,8 +67,20 @@ def _decided(data: Mapping[str, Any], out: Path) -> Decision | None:
     prereg = PreRegistration(**_plain(said["prereg"])) if said["prereg"] else None
     parts = tuple(Part(**_plain(part)) for part in said["parts"])
     plan = PlanFile(out, said["name"], parts, prereg=prereg)
-    looks = read_looks(out) if prereg and prereg.sequential else []
+    looks = _looks(data, out) if prereg and prereg.sequential else []
     return decide_plan(plan, out, looks, registered=data["lock"] is not None)
+
+
+def _looks(data: Mapping[str, Any], out: Path) -> list[TakenLook]:
+    """The looks of a sequential plan: at least one, and all that the result tells of. Raises ArtifactError."""
+    looks = read_looks(out)
+    needed = max(1, len((data["decision"] or {}).get("looks", ())))
+    if len(looks) < needed:
+        what = f"holds {len(looks)}" if (out / LOOKS).exists() else "is missing"
+        raise ArtifactError(
+            f"{out / LOOKS} {what}: {RESULT} tells of {needed} looks", "restore the file, or name a new --out"
+        )
+    return looks
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -286,6 +286,25 @@ def test_verify_reads_the_looks_too(make: Callable[..., Experiment], capsys: pyt
     assert f"CHANGED  out/{LOOKS}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("left", [None, 0, 1])
+def test_looks_that_are_gone_are_one_line_of_verify_and_report(
+    make: Callable[..., Experiment], capsys: pytest.CaptureFixture[str], left: int | None
+) -> None:
+    make(ours_alone).run()
+    looks = Path("out", LOOKS)
+    if left is None:
+        looks.unlink()
+    else:
+        looks.write_text("".join(looks.read_text().splitlines(keepends=True)[:left]))
+    what = "is missing" if left is None else f"holds {left}"
+    told = f"out/{LOOKS} {what}: experiment.json tells of 2 looks"
+    capsys.readouterr()
+    assert boundary.run(["verify", "out"]) == 5
+    assert told in capsys.readouterr().err.splitlines()
+    assert boundary.run(["report", "out/main@look1"]) == 3
+    assert capsys.readouterr().err.splitlines()[0].endswith(told)
+
+
 def test_looks_beyond_the_tasks_that_there_are_run_nothing(make: Callable[..., Experiment]) -> None:
     experiment = make(all_alike, PLAN.replace("24", "40"))
     with pytest.raises(ConfigError, match="a look at 40 tasks is beyond the 30"):
