@@ -92,14 +92,14 @@ class Exporting:
             self._each(lambda exporter: exporter.metrics(samples) if isinstance(exporter, TakesMetrics) else None)
 
     def discard(self) -> None:
-        """Close all of them before the run has begun, and remove their folder if it was made for them."""
+        """Close all of them, for the run is given up, and remove their folder if it was made for them."""
         self.close()
         if self._made_place:
             shutil.rmtree(Path(self._folder.path) / FOLDER, ignore_errors=True)
 
     def close(self) -> None:
-        """Close all of them, those that were left out as well."""
-        self._exporters = list(self._made)
+        """Close all of them once, those that were left out as well."""
+        self._exporters, self._made = self._made, []
         self._each(lambda exporter: exporter.close())
 
     def _each(self, do: Callable[[Exporter], None]) -> None:

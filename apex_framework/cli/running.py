@@ -131,12 +131,14 @@ def execute(context: Context, folder: RunFolder, workers: int, executor: str = "
             return runner.run()
         except BudgetTooSmallError:
             if folder.new:
+                exporting.discard()
                 folder.discard()
             raise
         except ExecutorError:
             if folder.records:
                 context.say(f"{len(folder.records)} of {folder.plan.size} episodes are safe: apex resume {folder.path}")
             elif folder.new:
+                exporting.discard()
                 folder.discard()
             raise
 

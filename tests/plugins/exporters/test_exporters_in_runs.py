@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 
 from apex_framework.cli import boundary
 from apex_framework.cli.context import Context
+from apex_framework.errors import ExecutorError
 from apex_framework.events import Event
 from apex_framework.experiment.manifest import verify_manifest
 from apex_framework.hookspecs import ApexSpec, hookimpl
-from apex_framework.interfaces import MetricSample
+from apex_framework.interfaces import EpisodeJob, EpisodeResult, MetricSample
 from apex_framework.plugins import load_plugins
 
 text_string_to_metric_families = pytest.importorskip(
@@ -60,13 +61,27 @@ class Chokes(Keeps):
         raise RuntimeError("no emit")
 
 
+class Nowhere:
+    """An executor that has no machine."""
+
+    name = "nowhere"
+
+    def run(self, jobs: Iterable[EpisodeJob], work: Any, *, workers: int) -> Iterator[EpisodeResult]:
+        next(iter(jobs))
+        raise ExecutorError("no machine is there", "add one")
+
+
 class Mine(ApexSpec):
-    """A stranger's exporters."""
+    """A stranger's exporters, and an executor."""
 
     @hookimpl
     def apex_exporters(self, add: Any) -> None:
         add("keeps", Keeps)
         add("chokes", Chokes)
+
+    @hookimpl
+    def apex_executors(self, add: Any) -> None:
+        add("nowhere", Nowhere)
 
 
 Apex = Callable[..., tuple[int, str]]
@@ -165,6 +180,18 @@ def test_a_wrong_exporter_is_one_line_and_leaves_nothing_behind(
     assert got == status, err
     assert cause in err and remedy in err and "Traceback" not in err
     assert not Path("r").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [(("--budget", "210"), "pays for no call"), (("--set", "executor=nowhere"), "no machine is there")],
+)
+def test_a_run_that_fails_before_its_first_result_leaves_nothing_behind(
+    apex: Apex, arguments: tuple[str, ...], cause: str
+) -> None:
+    _, err = apex("run", *ONE, "--out", "r", *arguments, APEX_EXPORTERS="keeps,jsonl")
+    assert cause in err
+    assert not Path("r").exists() and Keeps.made.closed == 1
 
 
 @pytest.mark.parametrize(("name", "module"), [("prometheus", "prometheus_client"), ("otlp", "opentelemetry")])
