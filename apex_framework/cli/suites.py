@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from ..errors import UsageError
-from ..interfaces import ChecksTasks
+from ..interfaces import ChecksTasks, Closes
 
 if TYPE_CHECKING:
     from ..interfaces import Sandbox, Task, TaskSuite
@@ -63,7 +63,7 @@ def open_suite(
     options: Mapping[str, str] | None = None,
     sandbox: Sandbox | None = None,
 ) -> tuple[TaskSuite, str]:
-    """A suite by ``name/split``; dev without a split. Raises UsageError, UnknownNameError."""
+    """A suite by ``name/split``, closed when the command ends; dev without a split. Raises UsageError, UnknownNameError."""
     from ..episode.workshop import make_suite
     from ..experiment.foresight import answering
 
@@ -72,7 +72,10 @@ def open_suite(
         raise UsageError(f"suite {base!r} has no split {split!r}", "known: train, dev, test")
     catalog = context.plugins.catalog
     with answering(catalog, "suite", base):
-        return make_suite(catalog, base, limit, sandbox=sandbox, options=options), split or "dev"
+        made = make_suite(catalog, base, limit, sandbox=sandbox, options=options)
+    if isinstance(made, Closes):
+        click.get_current_context().call_on_close(made.close)
+    return made, split or "dev"
 
 
 def confined_suite(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..catalog import Catalog
 from ..errors import SuiteError
-from ..interfaces import LLMBackend, Sandbox, Task, TaskSuite, WorkspaceProvider
+from ..interfaces import Closes, LLMBackend, Sandbox, Task, TaskSuite, WorkspaceProvider
 from ..plugins import Plugins, load_plugins
 from .confining import SETTINGS, sandbox_for
 from .models import ModelRoom
@@ -64,11 +65,12 @@ class Workshop:
         return self.models.backend(name, options)
 
     def close(self) -> None:
-        """Release workspaces and backends; idempotent."""
-        try:
-            self.workspaces.close()
-        finally:
-            self.models.close()
+        """Release workspaces, what judging opened, and backends; idempotent."""
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(self.models.close)
+            if isinstance(self.suite, Closes):
+                at_end.callback(self.suite.close)
+            at_end.callback(self.workspaces.close)
 
 
 def make_suite(

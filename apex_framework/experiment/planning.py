@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import platform
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..episode.budgeting import settings_of
 from ..episode.confining import confined
 from ..episode.workshop import AUTO, make_suite
 from ..errors import ApexError, BudgetTooSmallError, ConfigError, EnvironmentProblem, WorkspaceError
-from ..interfaces import EpisodeContext, HasCaveats, LLMBackend, Trainable
+from ..interfaces import EpisodeContext, HasCaveats, HasNotes, LLMBackend, Trainable
 from ..plugins import Plugins
 from .allowance import Allowance
 from .arms import check_names
@@ -71,9 +72,7 @@ def make_plan(
     policies = {arm.name: digest for arm in arms if (digest := policy_digest(arm, catalog))}
     with answering(catalog, "suite", suite):
         made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
-        caveats = made.caveats if isinstance(made, HasCaveats) else ()
-        if not isinstance(caveats, tuple) or not all(isinstance(one, str) for one in caveats):
-            raise TypeError("its caveats are no tuple of sentences")
+        caveats = _sentences("caveats", made.caveats) if isinstance(made, HasCaveats) else ()
     _ask_workspaces(
         catalog,
         suite,
@@ -82,6 +81,9 @@ def make_plan(
         tuple(sorted(((settings or {}).get("suite_options") or {}).items())),
     )
     every = made.tasks(split)
+    with answering(catalog, "suite", suite):
+        for note in _sentences("notes", made.notes(split)) if isinstance(made, HasNotes) else ():
+            _note(catalog, note)
     tasks = _of_families(choose_tasks(every, limit), (settings or {}).get("families"))
     tasks = _of_look(tasks, (settings or {}).get("look"))
     settings = confined(settings or {}, arms, every, catalog)
@@ -101,6 +103,19 @@ def make_plan(
         versions=versions(plugins),
         caveats=caveats,
     )
+
+
+def _sentences(what: str, told: tuple[str, ...]) -> tuple[str, ...]:
+    """What a suite says. Raises TypeError when that is no tuple of sentences."""
+    if not isinstance(told, tuple) or not all(isinstance(one, str) for one in told):
+        raise TypeError(f"its {what} are no tuple of sentences")
+    return told
+
+
+@functools.lru_cache(maxsize=64)
+def _note(_catalog: Catalog, note: str) -> None:
+    """A line on stderr, once however many runs are planned."""
+    print(note, file=sys.stderr)
 
 
 @functools.lru_cache(maxsize=16)

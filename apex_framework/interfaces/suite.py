@@ -133,6 +133,24 @@ class HasCaveats(Protocol):
         ...
 
 
+@runtime_checkable
+class HasNotes(Protocol):
+    """Optional ability of a suite: it says what its user should know of a split before a run. Told once, by who plans it."""
+
+    def notes(self, split: str) -> tuple[str, ...]:
+        """One line each, such as how many tasks are left out and what to do about it; asked after ``tasks``."""
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """Optional ability of a suite: judging takes more than the workspaces that it hands out."""
+
+    def close(self) -> None:
+        """Release what judging opened, when nothing is judged any more; idempotent. Who judges again opens it anew."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Our verdict on a patch and another grader's on the same log; ``tests`` are those that came out differently."""

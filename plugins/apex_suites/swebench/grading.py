@@ -67,7 +67,10 @@ def test_files(instance: Instance, *, at_base: bool) -> tuple[str, ...]:
 
 
 class Grader:
-    """``provider`` is called once, when the first patch is judged. Raises MissingExtraError where only a log can tell."""
+    """``provider`` is called when the first patch is judged; ``close`` closes what it made.
+
+    Raises MissingExtraError where only a log can tell.
+    """
 
     def __init__(self, provider: Callable[[], WorkspaceProvider]) -> None:
         self._make = provider
@@ -76,6 +79,12 @@ class Grader:
     def grade(self, instance: Instance, environment: Environment, repository: Path, patch: str) -> Grade:
         """Judge a diff against the base. Raises ApexError when nothing can be judged: no environment, no such commit."""
         return self.judge(instance, environment, self.run(instance, environment, repository, patch))
+
+    def close(self) -> None:
+        """Remove its workspaces; idempotent. The next patch has them made anew."""
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            provider.close()
 
     def run(self, instance: Instance, environment: Environment, repository: Path, patch: str) -> Run:
         """What the tests did with a diff against the base. Raises ApexError."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +62,6 @@ class SweBenchSuite:
         self._more += " --option execution=containers" if self._contained else ""
         self._checks = Checks(Path(cache_dir) if cache_dir else None)
         self._grader = Grader(self.workspaces)
-        self._said: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -110,18 +108,20 @@ class SweBenchSuite:
             raise UsageError(
                 f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}"
             )
-        clones = "" if self._contained else f" --repos {self._repos or 'DIR'}"
-        command = f"apex suite check {self._name}/{split} --data {self._data}{clones}{self._more}"
         if not usable:
             raise SuiteError(
-                f"none of the {len(every)} tasks of {self._name}/{split} was checked and behaves here", command
+                f"none of the {len(every)} tasks of {self._name}/{split} was checked and behaves here",
+                self._command(split),
             )
-        left = len(every) - len(self._usable(split, None))
-        if left and split not in self._said and multiprocessing.parent_process() is None:
-            self._said.add(split)
-            told = f"{left} of {len(every)} tasks are left out, unchecked or not behaving here"
-            print(f"{self._name}/{split}: {told}: {command}", file=sys.stderr)
         return usable
+
+    def notes(self, split: str) -> tuple[str, ...]:
+        """How many tasks are left out, and the command that checks them."""
+        every, usable = self._of(split), self._usable(split, None)
+        if len(usable) == len(every):
+            return ()
+        left = f"{len(every) - len(usable)} of {len(every)} tasks are left out, unchecked or not behaving here"
+        return (f"{self._name}/{split}: {left}: {self._command(split)}",)
 
     def candidates(self, split: str) -> Sequence[Task]:
         """All tasks of a split, checked or not."""
@@ -254,6 +254,15 @@ class SweBenchSuite:
         else:
             found += fetch_repositories(sorted({one.repo for one in self.instances}), self._repos, say)
         return [str(path) for path in found]
+
+    def close(self) -> None:
+        """Remove the workspaces that patches were judged in; idempotent."""
+        self._grader.close()
+
+    def _command(self, split: str) -> str:
+        """The command that checks a split."""
+        clones = "" if self._contained else f" --repos {self._repos or 'DIR'}"
+        return f"apex suite check {self._name}/{split} --data {self._data}{clones}{self._more}"
 
     def _of(self, split: str) -> tuple[Instance, ...]:
         if split not in SPLITS:

@@ -49,6 +49,13 @@ class Modest(Suite):
         self.caveats = caveats
 
 
+class Noted(Suite):
+    """Says something, in whatever form, of its splits."""
+
+    def __init__(self, notes: Any, **_options: object) -> None:
+        self.notes = lambda split: notes
+
+
 class Shape:
     """A topology made from a function of the roster."""
 
@@ -88,6 +95,8 @@ class World(ApexSpec):
         add("one", Suite)
         add("modest", lambda **_: Modest(("They are riddles.",)))
         add("boastful", lambda **_: Modest("They are riddles."))
+        add("noted", lambda **_: Noted(("2 of 3 tasks are left out: mend them",)))
+        add("noting", lambda **_: Noted("2 of 3"))
 
     @hookimpl
     def apex_topologies(self, add: Any) -> None:
@@ -120,6 +129,18 @@ def test_what_a_suite_says_of_itself_is_told_by_the_run_and_decides_nothing(tmp_
     assert read_run(tmp_path / "r").caveats == plan.caveats
     with pytest.raises(PluginError, match="suite 'boastful' of plugin world fails: TypeError: its caveats"):
         planned(ARM, "boastful")
+
+
+def test_what_a_suite_says_of_a_split_is_told_once_for_all_runs_of_a_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for _command in range(2):
+        plugins = load_plugins(plugins={"world": World()})
+        for seed in range(3):
+            make_plan(plugins, [ARM], suite="noted", split="dev", limit=1, seed=seed)
+        assert capsys.readouterr().err == "2 of 3 tasks are left out: mend them\n"
+    with pytest.raises(PluginError, match="suite 'noting' of plugin world fails: TypeError: its notes"):
+        planned(ARM, "noting")
 
 
 def test_scopes_must_have_their_parents() -> None:

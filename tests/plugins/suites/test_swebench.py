@@ -17,7 +17,7 @@ from swebench_world import FILE, FILES, NEW_TEST, TESTS, World, make_world
 
 from apex_framework.errors import ApexError, SuiteError, UsageError
 from apex_framework.git import Repository
-from apex_framework.interfaces import ChecksTasks, GradesPatches, RunsTests, SpeaksSweBench, Task
+from apex_framework.interfaces import ChecksTasks, Closes, GradesPatches, HasNotes, RunsTests, SpeaksSweBench, Task
 from apex_suites.swebench import grading, restored
 from apex_suites.swebench.environments import Table
 from apex_suites.swebench.official import Judged
@@ -132,7 +132,9 @@ def test_only_checked_tasks_are_worked_on(
     assert found["demo__tiny-1"].behaves and not found["demo__tiny-1"].cached
     assert "with the gold patch these do not pass" in found["demo__tiny-2"].why
     assert [task.id for task in suite.tasks("dev")] == ["demo__tiny-1"]
-    assert "1 of 2 tasks are left out" in capsys.readouterr().err
+    assert capsys.readouterr().err == ""  # workers ask for tasks, too
+    (note,) = suite.notes("dev")
+    assert "swebench_lite/dev: 1 of 2 tasks are left out" in note and "apex suite check swebench_lite/dev" in note
     assert suite.digest != before
     again = SweBenchSuite(cache_dir=tmp_path / "checks", **world.options)  # without workspaces: nothing is run
     assert all(again.check(task).cached for task in again.candidates("dev"))
@@ -141,6 +143,22 @@ def test_only_checked_tasks_are_worked_on(
         with pytest.raises(UsageError, match="needs clones of its repositories") as wrong:
             without.tasks("dev")
         assert wrong.value.remedy.startswith("--repos DIR; git clone --bare https://github.com/demo/tiny ")
+
+
+def test_a_suite_that_is_closed_leaves_nothing_and_judges_again(
+    suite: SweBenchSuite, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(suite, Closes) and isinstance(suite, HasNotes)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    suite.close()
+    for _ in range(2):
+        assert suite.grade_patch(the_task(suite), world.patches["gold"]).success
+        assert list(scratch.glob("apex-*"))
+        suite.close()
+        suite.close()
+        assert not list(scratch.glob("apex-*"))
 
 
 def test_a_test_that_fails_on_gold_is_left_out_and_declared(suite: SweBenchSuite, world: World) -> None:

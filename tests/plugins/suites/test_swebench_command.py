@@ -61,10 +61,15 @@ def test_a_task_is_checked_once_and_then_judges_patches(
     assert [row["id"] for row in listed] == ["demo__tiny-1"]
 
 
-def test_a_task_that_does_not_behave_is_status_5(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_that_does_not_behave_is_status_5_and_nothing_is_left(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     world.write({**world.row, "patch": world.patches["no help"]})
     status, found, _ = told(capsys, "check", SUITE, "--allow-weaker-sandbox", *world.flags)
     assert status == 5 and "do not pass" in found["do_not_behave"]["demo__tiny-1"]
+    assert not list((tmp_path / "scratch").glob("apex-*"))
 
 
 def test_what_cannot_be_judged_is_status_4(world: World, capsys: pytest.CaptureFixture[str]) -> None:
