@@ -18,6 +18,8 @@ from .observed import Observed
 DEVIATIONS = "deviations.jsonl"
 """Beside the run folders of an experiment: what was done otherwise than registered."""
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+CACHES = ("plan_cache", "replay")
+"""The interceptor and the model backend that answer calls with what was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,20 +216,27 @@ def _policies(answer: Answer) -> tuple[str, str, str]:
 
 
 def _caches(answer: Answer) -> tuple[str, str, str]:
-    using = {name: arm.get("interceptors") for name, arm in answer.run.arms.items() if arm.get("interceptors")}
-    told = any("interceptors" in arm for arm in answer.run.arms.values())
-    evidence = "; ".join(f"{name}: {value}" for name, value in using.items()) or (
-        "no interceptors" if told else "not told"
-    )
-    return "no arm answers from a cache", (FAILS if using else HOLDS) if told else OPEN, evidence
+    arms = answer.run.arms
+    advised = [(arm, str(name)) for arm, said in arms.items() for name in said.get("interceptors") or ()]
+    backends = [(arm, str(name)) for arm, said in arms.items() for name in (said.get("backends") or {}).values()]
+    caches = [(arm, name) for arm, name in (*advised, *backends) if name.partition(":")[0] in CACHES]
+    check = "no arm answers from a cache or a recording"
+    if caches:
+        return check, FAILS, "; ".join(f"{arm}: {name}" for arm, name in caches)
+    if advised:
+        names = ", ".join(dict.fromkeys(name for _, name in advised))
+        return check, OPEN, f"whether interceptors answer calls, no file tells: {names}"
+    told = bool(arms) and all("interceptors" in said for said in arms.values())
+    return check, HOLDS if told else OPEN, "no interceptors" if told else "not told"
 
 
 def _overfit(answer: Answer) -> tuple[str, str, str]:
+    """Told by an episode that passed the visible tests and was not solved: without one, either might have decided."""
     rows = [row for row in answer.run.rows if row.judged]
     visible = sum(row.visible_passed for row in rows)
     wrong = sum(row.overfit for row in rows)
-    result = HOLDS if rows and not any(r.overfit and r.success for r in rows) else OPEN if not rows else FAILS
-    return "hidden tests decide", result, f"{wrong:,} episodes passed the visible tests only; {visible:,} passed them"
+    evidence = f"{wrong:,} episodes passed the visible tests only; {visible:,} passed them"
+    return "hidden tests decide", HOLDS if wrong else OPEN, evidence
 
 
 def _pairs(table: Mapping[str, Any]) -> str:

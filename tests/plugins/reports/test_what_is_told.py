@@ -17,10 +17,12 @@ from report_runs import invent_run
 
 from apex_framework.analysis import Answer, EpisodeRow, answer_runs, p_text
 from apex_framework.cli.boundary import run
+from apex_reports.account import leakage
 from apex_reports.chosen import chosen
 from apex_reports.decision import Bound, meaning, remainder, rivals_of
 from apex_reports.html import Html
 from apex_reports.markdown import Markdown
+from apex_reports.observed import Observed
 from apex_reports.table import Table
 
 FORMS = (Table, Markdown, Html)
@@ -234,3 +236,33 @@ def test_a_small_p_is_below_a_thousandth_and_says_what_it_is_of(
     assert "+0 tokens per task (95 % +0 to +0, for on most tasks both cost the same; mean +60.0); " in tokens
     assert re.search(r"; p of the tasks that differ 0\.0\d\d, Holm ", tokens)
     assert "| &lt; 0.001 |" in Markdown().render((folder,))
+
+
+def check_of(folder: Path, name: str) -> tuple[str, str]:
+    """Result and evidence of a leakage check."""
+    checks = {row[0]: row[1:] for row in leakage(answer_runs([folder]), Observed()).rows}
+    return cast(tuple[str, str], checks[name])
+
+
+def test_that_hidden_tests_decide_is_told_by_an_episode_that_passed_the_visible_ones_alone(tmp_path: Path) -> None:
+    folder = invent_run(tmp_path / "run")
+    assert check_of(folder, "hidden tests decide")[0] == "cannot be told"
+    changed(folder, "episodes", lambda i, row: {**row, "visible_passed": True, "overfit": not row["success"]})
+    assert check_of(folder, "hidden tests decide")[0] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("said", "result", "evidence"),
+    [
+        ({}, "holds", "no interceptors"),
+        ({"interceptors": ["plan_cache:ttl_s=60"]}, "does not hold", "single: plan_cache:ttl_s=60"),
+        ({"backends": {"*": "repair", "coder": "replay:tape"}}, "does not hold", "single: replay:tape"),
+        ({"interceptors": ["mine"]}, "cannot be told", "whether interceptors answer calls, no file tells: mine"),
+    ],
+)
+def test_a_cache_is_what_answers_from_one(tmp_path: Path, said: dict[str, Any], result: str, evidence: str) -> None:
+    folder = invent_run(tmp_path / "run")
+    data = json.loads((folder / "run.json").read_text())
+    data["plan"]["arms"][-1].update(said)
+    (folder / "run.json").write_text(json.dumps(data))
+    assert check_of(folder, "no arm answers from a cache or a recording") == (result, evidence)
