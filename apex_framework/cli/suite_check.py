@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from .suites import LIMIT, SUITE, confined_suite, options_of, sandbox_options, s
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..interfaces import Task, TaskSuite
+    from ..interfaces import Task, TaskSuite, WorkspaceProvider
 
 
 @click.command()
@@ -56,35 +56,31 @@ def check(
     harness: status 5 when a verdict or a single test differs. Logs that are in DIR already are not made again.
     """
     started = time.perf_counter()
-    made, split, tasks = confined_suite(
+    made, _, tasks = confined_suite(
         context, suite, limit, options_of(places), sandbox=sandbox, allow_weaker=allow_weaker_sandbox
     )
-    ready = time.perf_counter()
+    seconds_to_make = round(time.perf_counter() - started, 1)
     if official is not None:
         _compared(context, suite, made, tasks, official)
         return
-    with _progress(context, len(tasks)) as advance:
-        if isinstance(made, GradesPatches):
-            _with_gold(context, suite, split, made, tasks, advance, anew=anew)
-        else:
-            _untouched(context, suite, made, tasks, advance, ready - started)
+    found: list[TaskCheck] = []
+    checks = _with_gold(made, tasks, anew=anew) if isinstance(made, GradesPatches) else _untouched(made, tasks)
+    with closing(checks), _progress(context, len(tasks)) as advance:
+        for one in checks:
+            found.append(one)
+            advance(one)
+    _tell(context, suite, made, tasks, found, seconds_to_make)
 
 
-def _with_gold(
+def _tell(
     context: Context,
     name: str,
-    split: str,
     suite: TaskSuite,
     tasks: Sequence[Task],
-    advance: Callable[[TaskCheck], None],
-    *,
-    anew: bool,
+    found: Sequence[TaskCheck],
+    seconds_to_make: float,
 ) -> None:
-    found: list[TaskCheck] = []
-    for task in tasks:
-        one = suite.check(task, anew=anew) if isinstance(suite, ChecksTasks) else _check(suite, task)
-        found.append(one)
-        advance(one)
+    """What was found, task by task, and the exit status."""
     behave = [c for c in found if c.behaves]
     bad = [c for c in found if not c.behaves and not c.infrastructure_error]
     broken = [c for c in found if c.infrastructure_error]
@@ -92,22 +88,28 @@ def _with_gold(
         "suite": name,
         "digest": suite.digest,
         "tasks": len(found),
+        "families": dict(Counter(t.family for t in tasks)),
+        "clusters": len({t.cluster for t in tasks}),
         "behave": len(behave),
         "do_not_behave": {c.task: c.why for c in bad},
         "not_judged": {c.task: c.infrastructure_error for c in broken},
         "left_out": {c.task: list(c.left_out) for c in behave if c.left_out},
         "cached": sum(c.cached for c in found),
+        "seconds_to_make": seconds_to_make,
         "seconds": round(sum(c.seconds for c in found if not c.cached), 1),
         "checks": [asdict(c) for c in found],
     }
-    left_out = sum(len(c.left_out) for c in behave)
+    gold = isinstance(suite, GradesPatches)
+    rule = "gold passes and the empty patch fails" if gold else "nobody worked on them, and they are not solved"
     lines = [
-        f"{name}: {len(behave)} of {len(found)} tasks behave: gold passes and the empty patch fails; digest {suite.digest[:12]}",
-        f"{value['cached']} were known, the others took {value['seconds']} s",
+        f"{name}: {len(behave)} of {len(found)} tasks behave: {rule}; digest {suite.digest[:12]}",
+        f"made or read in {seconds_to_make} s; {value['cached']} were known, the others took {value['seconds']} s",
+        *totals(tasks),
         *(f"does not behave: {c.task}: {c.why}" for c in bad),
         *(f"could not be judged: {c.task}: {c.infrastructure_error}" for c in broken),
-        f"tests left out because they fail here even on gold: {left_out}",
     ]
+    if gold:
+        lines.append(f"tests left out because they fail here even on gold: {sum(len(c.left_out) for c in behave)}")
     context.emit(value, "\n".join(lines))
     if bad or broken:
         click.get_current_context().exit(5 if bad else 4)
@@ -155,6 +157,11 @@ def _told(one: Comparison) -> str:
     return f"{one.task}, {one.patch} patch: ours {one.ours}, official {one.theirs}{tests}"
 
 
+def _with_gold(suite: Any, tasks: Sequence[Task], *, anew: bool) -> Generator[TaskCheck, None, None]:
+    for task in tasks:
+        yield suite.check(task, anew=anew) if isinstance(suite, ChecksTasks) else _check(suite, task)
+
+
 def _check(suite: Any, task: Task) -> TaskCheck:
     """For suites that keep no record of their own."""
     started = time.perf_counter()
@@ -167,57 +174,31 @@ def _check(suite: Any, task: Task) -> TaskCheck:
     return TaskCheck(task.id, not why, why, seconds=seconds)
 
 
-def _untouched(
-    context: Context,
-    name: str,
-    suite: TaskSuite,
-    tasks: Sequence[Task],
-    advance: Callable[[TaskCheck], None],
-    seconds_to_make: float,
-) -> None:
-    started = time.perf_counter()
-    solved: list[str] = []
-    broken: list[str] = []
+def _untouched(suite: TaskSuite, tasks: Sequence[Task]) -> Generator[TaskCheck, None, None]:
+    """For suites that know no gold patch."""
     provider = suite.workspaces()
     try:
         for task in tasks:
-            before = time.perf_counter()
-            try:
-                workspace = provider.create(task)
-                verdict = suite.grade(task, workspace)
-                workspace.dispose()
-                success, error = verdict.success, verdict.infrastructure_error
-            except WorkspaceError as problem:
-                success, error = False, str(problem)
-            if error:
-                broken.append(task.id)
-            elif success:
-                solved.append(task.id)
-            why = "solved untouched" if success else ""
-            advance(TaskCheck(task.id, not (success or error), why, (), error, time.perf_counter() - before))
+            started = time.perf_counter()
+            success, error = _judged_untouched(suite, task, provider)
+            why = "it is solved before anybody worked on it" if success else ""
+            seconds = round(time.perf_counter() - started, 2)
+            yield TaskCheck(task.id, not (success or error), why, infrastructure_error=error, seconds=seconds)
     finally:
         provider.close()
-    value = {
-        "suite": name,
-        "digest": suite.digest,
-        "tasks": len(tasks),
-        "families": dict(Counter(t.family for t in tasks)),
-        "clusters": len({t.cluster for t in tasks}),
-        "solved_untouched": solved,
-        "not_judged": broken,
-        "seconds_to_make": round(seconds_to_make, 1),
-        "seconds_to_judge": round(time.perf_counter() - started, 1),
-    }
-    lines = [
-        f"{name}: {len(tasks)} tasks made or read in {value['seconds_to_make']} s, judged in "
-        f"{value['seconds_to_judge']} s; digest {suite.digest[:12]}",
-        *totals(tasks),
-        f"solved before anybody worked on them: {', '.join(solved) or 'none'}",
-        f"could not be judged: {', '.join(broken) or 'none'}",
-    ]
-    context.emit(value, "\n".join(lines))
-    if solved or broken:
-        click.get_current_context().exit(5 if solved else 4)
+
+
+def _judged_untouched(suite: TaskSuite, task: Task, provider: WorkspaceProvider) -> tuple[bool, str]:
+    """Whether it is solved, and why that could not be judged."""
+    try:
+        workspace = provider.create(task)
+        try:
+            verdict = suite.grade(task, workspace)
+        finally:
+            workspace.dispose()
+    except WorkspaceError as error:
+        return False, str(error)
+    return verdict.success and not verdict.infrastructure_error, verdict.infrastructure_error
 
 
 @contextmanager

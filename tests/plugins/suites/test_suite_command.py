@@ -34,7 +34,9 @@ def test_show_tells_what_agents_see_and_no_more(suite: MiniSuite, capsys: pytest
 def test_check_judges_untouched_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["suite", "check", "mini/dev", "--limit", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["tasks"] == 3 and told["solved_untouched"] == [] and told["not_judged"] == []
+    assert (told["tasks"], told["behave"], told["do_not_behave"], told["not_judged"]) == (3, 3, {}, {})
+    assert [one["behaves"] for one in told["checks"]] == [True] * 3
+    assert sum(told["families"].values()) == 3 and 1 <= told["clusters"] <= 3
 
 
 def test_wrong_names_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
