@@ -13,6 +13,7 @@ import click
 from ..errors import UsageError
 from .checked import check_finished
 from .context import Context
+from .early import emit_looked
 from .numbers import counts_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def compare(
         _pair(context, merged, arm, against, margin, wanted, unit, seed)
         return
     value, lines = _all(_answer(merged, best_static or "", seed), seed)
-    _emit(context, value, lines, merged.early_look)
+    emit_looked(context, value, lines, merged.early_look)
 
 
 def _pair(
@@ -133,7 +134,7 @@ def _pair(
             )
         if test.not_reached:
             lines.append(f"not reached: {', '.join(map(str, test.not_reached))}; {reached} tasks of the plan were run")
-    _emit(context, value, lines, merged.early_look)
+    emit_looked(context, value, lines, merged.early_look)
 
 
 def _curves(context: Context, runs: list[RunData], seed: int) -> None:
@@ -158,14 +159,7 @@ def _curves(context: Context, runs: list[RunData], seed: int) -> None:
         lines.append("oracle static (the best topology of every episode, in hindsight: an upper bound, partly luck)")
         lines += [f"  {budget:>9,} tokens  {100 * share:5.1f} %" for budget, share in oracle.items()]
     early = next((run.early_look for run in runs if run.early_look), "")
-    _emit(context, {"curves": [asdict(curve) for curve in curves], "oracle_static": oracle}, lines, early)
-
-
-def _emit(context: Context, value: dict[str, Any], lines: list[str], early: str) -> None:
-    """The result, under the sentence that it is an unregistered look where it is one."""
-    context.emit(
-        {**value, "unregistered_look": early} if early else value, "\n".join([early, *lines] if early else lines)
-    )
+    emit_looked(context, {"curves": [asdict(curve) for curve in curves], "oracle_static": oracle}, lines, early)
 
 
 def _answer(merged: RunData, best_static: str, seed: int) -> Answer:

@@ -12,6 +12,7 @@ import click
 from ..errors import ApexError, ArtifactError, NotComparableError, UsageError
 from .checked import check_finished
 from .context import Context
+from .early import emit_looked
 
 if TYPE_CHECKING:
     from ..analysis import Estimate, OffPolicyValue
@@ -63,14 +64,12 @@ def value(
         raise
     except ValueError as error:
         raise NotComparableError(f"{run}: {error}", "restore the folder or run again") from error
-    warnings = [data.early_look] if data.early_look else []
-    warnings += found.warnings
+    warnings = list(found.warnings)
     if setting.get("online"):
         warnings.append("the logging controller was an online arm: if it learned on the way, intervals are too narrow")
-    context.emit(
-        {**asdict(found), "warnings": warnings, "level": data.level, "suite": f"{data.suite}/{data.split}"},
-        "\n".join([*_lines(found), *(f"warning: {text}" for text in warnings)]),
-    )
+    told = {**asdict(found), "warnings": warnings, "level": data.level, "suite": f"{data.suite}/{data.split}"}
+    lines = [*_lines(found), *(f"warning: {text}" for text in warnings)]
+    emit_looked(context, told, lines, data.early_look)
 
 
 def _lines(found: OffPolicyValue) -> list[str]:

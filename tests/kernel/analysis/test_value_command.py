@@ -278,3 +278,18 @@ def test_a_log_without_chance_needs_its_arm_named(tmp_path: Path, capsys: pytest
     assert found["overlap"]["clip"] == 2.0
     for wrong in (["--arm", "nope"], ["--clip", "nan"], ["--clip", "-1"]):
         assert run(["value", str(folder), "--controller", "static:star", *wrong]) == 2
+
+
+def test_an_unregistered_look_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = log_of(tmp_path / "r", "random_switch:0.2", 8)
+    data = json.loads((folder / "run.json").read_text())
+    data["plan"] |= {"settings": {"experiment": {"registered": "ab12"}}, "seeds": [0, 1]}
+    (folder / "run.json").write_text(json.dumps(data))
+    sentence = (
+        f"Unregistered look: {folder} has 8 of 16 episodes of a plan that is registered for one look, at its end."
+    )
+    assert run(["value", str(folder), "--controller", "static:flat"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == sentence and out.count(sentence) == 1
+    found = value_of(folder, "static:flat", capsys)
+    assert found["unregistered_look"] == sentence and sentence not in found["warnings"]
