@@ -2,8 +2,8 @@
 
 Episodes are null ones: two agents pass a message to and fro through the whole of an episode, and nobody thinks. ``lost``
 counts episodes that the driver had acknowledged and the folder does not hold, ``doubled`` lines of an episode that is there already,
-``unlike`` lines that differ, times aside, from those of a run that nobody disturbed, ``stuck`` drivers that ended
-otherwise than by being killed or by finishing. All four must be 0.
+``unlike`` lines that differ, times aside, from those of a run that nobody disturbed, ``stuck`` runs of
+which a driver hung, or ended otherwise than by being killed or by finishing. All four must be 0.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ MESSAGES = 25
 MOST_WAIT_S = 0.4
 """A victim is killed at a uniform moment up to this long after the last news."""
 PATIENCE_S = 120.0
+"""What a driver may take to say something, or to end: after that it hangs."""
+MOST_STUCK = 3
+"""Runs that get stuck before no further one is begun."""
 
 
 def run(args: Any = None) -> Iterator[dict[str, object]]:
@@ -47,11 +50,16 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
     counts: Counter[str] = Counter(dict.fromkeys(("driver", "worker", "lost", "doubled", "unlike", "stuck"), 0))
     with tempfile.TemporaryDirectory(prefix="apex-kills-") as folder:
         calm = _Story(Path(folder) / "calm", draw, counts, 0, seeds)
-        calm.to_the_end()
-        while counts["driver"] + counts["worker"] < kills:
+        if trouble := calm.to_the_end():
+            raise RuntimeError(f"{trouble}, and nobody had disturbed it")
+        while counts["driver"] + counts["worker"] < kills and counts["stuck"] < MOST_STUCK:
+            number = counts["stories"] + counts["stuck"] + 1
+            story = _Story(Path(folder) / str(number), draw, counts, kills, seeds)
+            if trouble := story.to_the_end():
+                counts["stuck"] += 1
+                say(trouble)
+                continue
             counts["stories"] += 1
-            story = _Story(Path(folder) / str(counts["stories"]), draw, counts, kills, seeds)
-            story.to_the_end()
             say(f"{counts['stories']} runs, {counts['driver']} drivers and {counts['worker']} workers killed")
             counts["unlike"] += story.lines() != calm.lines()
             counts["episodes"] += len(story.lines())
@@ -67,26 +75,36 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
 class _Story:
     """One run, from its plan to its manifest, over as many drivers as it takes."""
 
-    def __init__(self, path: Path, draw: random.Random, counts: Counter[str], kills: int, seeds: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        draw: random.Random,
+        counts: Counter[str],
+        kills: int,
+        seeds: int,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._path, self._draw, self._counts, self._kills, self._seeds = path, draw, counts, kills, seeds
+        self._patience_s = patience_s
         self._told: set[tuple[str, str, int]] = set()
 
-    def to_the_end(self) -> None:
+    def to_the_end(self) -> str:
+        """What a driver did that was neither killed nor done; empty when the run is complete."""
         while not (self._path / "DONE").exists() or self._failed():
             status = self._drive()
             self._check()
             if status not in (0, 4, -signal.SIGKILL):
-                self._counts["stuck"] += 1
-                raise RuntimeError(
-                    f"a driver ended with status {status}: {self._path.with_suffix('.err').read_text()[-500:]}"
-                )
+                how = "hung" if status is None else f"ended with status {status}"
+                return f"a driver {how}: {self._path.with_suffix('.err').read_text()[-500:]}"
+        return ""
 
     def lines(self) -> list[dict[str, Any]]:
         """Lines of its episodes, times aside."""
         rows = map(json.loads, (self._path / "episodes.jsonl").read_text(encoding="utf-8").splitlines())
         return [{key: value for key, value in row.items() if not key.endswith("_ms")} for row in rows]
 
-    def _drive(self) -> int:
+    def _drive(self) -> int | None:
+        """A driver's exit status; None when it hung."""
         command = [sys.executable, "-c", f"from {__name__} import drive; drive()", str(self._path), str(self._seeds)]
         errors = self._path.with_suffix(".err")  # workers that lose their driver complain on their way out
         with (
@@ -99,7 +117,9 @@ class _Story:
             reader.start()
             try:
                 self._disturb(driver, news)
-                status = driver.wait(PATIENCE_S)
+                status = driver.wait(self._patience_s)
+            except subprocess.TimeoutExpired:
+                status = None
             finally:
                 driver.kill()
             reader.join()
@@ -108,10 +128,10 @@ class _Story:
         return status
 
     def _disturb(self, driver: subprocess.Popen[str], news: queue.Queue[str]) -> None:
-        """Kill workers, and at last the driver, for as long as kills are left."""
+        """Kill workers, and at last the driver, for as long as kills are left. Raises TimeoutExpired when it says nothing."""
         first = True
         while self._counts["driver"] + self._counts["worker"] < self._kills and driver.poll() is None:
-            deadline = time.monotonic() + (PATIENCE_S if first else self._draw.uniform(0.0, MOST_WAIT_S))
+            deadline = time.monotonic() + (self._patience_s if first else self._draw.uniform(0.0, MOST_WAIT_S))
             while (left := deadline - time.monotonic()) > 0 and driver.poll() is None:
                 try:
                     self._take(news.get(timeout=min(left, 0.05)))
@@ -119,6 +139,9 @@ class _Story:
                     continue
                 if first:
                     break
+            else:
+                if first and driver.poll() is None:
+                    raise subprocess.TimeoutExpired(driver.args, self._patience_s)
             if first:
                 first = False
                 continue

@@ -40,6 +40,32 @@ def test_the_judge_sees_lost_and_doubled_episodes(tmp_path: Path) -> None:
     assert +story(tmp_path, [1], [1, 2, 2]) == {"doubled": 1}
 
 
+def driver_that(folder: Path, does: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers of all runs but the calm one are shells that do this."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\ncase "$3" in */calm) exec "{sys.executable}" "$@";; esac\n{does}\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+
+def test_runs_whose_drivers_fail_are_stuck_and_not_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver_that(tmp_path, "echo no way >&2; exit 3", monkeypatch)
+    said: list[str] = []
+    rows = {str(row["metric"]): row["value"] for row in kills.run(SimpleNamespace(n=5, seeds=1, say=said.append))}
+    assert (rows["stuck"], rows["runs brought to their end"]) == (kills.MOST_STUCK, 0)
+    assert said == ["a driver ended with status 3: no way\n"] * kills.MOST_STUCK
+
+
+@pytest.mark.parametrize("left", [0, 5])
+def test_a_driver_that_hangs_is_told_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    driver_that(tmp_path, "exec sleep 60", monkeypatch)
+    counts: Counter[str] = Counter()
+    made = kills._Story(tmp_path / "run", random.Random(0), counts, left, 1, patience_s=0.2)
+    assert made.to_the_end() == "a driver hung: " and +counts == {}
+
+
 def test_the_harness_bench_measures_cpu_and_memory() -> None:
     rows = list(harness.run(SimpleNamespace(n=20)))
     found = {(row["case"], row["metric"]): row["value"] for row in rows}
