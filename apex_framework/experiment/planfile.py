@@ -29,7 +29,7 @@ _TASKS = ("suite", "limit", "seeds", "seed", "budgets", "families", "best_static
 _FILE = ("name", *_TASKS, "settings", "arm", "part", "prereg")
 _LONGEST = 100
 """Characters of a name, which becomes a folder's."""
-_SAID_BY_FLAGS = ("workers", "out", "allow_weaker_sandbox", "mcp_servers", "budgets", "controller_file")
+_SAID_BY_FLAGS = ("workers", "executor", "out", "allow_weaker_sandbox", "mcp_servers", "budgets", "controller_file")
 _SAID_BY_PARTS = ("suite", "split", "episodes", "budget", "seed", "controllers", "baselines")
 
 

@@ -100,6 +100,7 @@ def test_an_arm_of_the_plan_is_another_one_with_changes(tmp_path: Path) -> None:
         ('estimand = "success"\n', "", 8, "estimand is needed"),
         ("[prereg]", "[settings]\nbudget = 5\n[prereg]", 9, "no setting of a plan"),
         ("[prereg]", "[settings]\nallow_weaker_sandbox = true\n[prereg]", 9, "belongs to the machine"),
+        ("[prereg]", '[settings]\nexecutor = "ray"\n[prereg]', 9, "belongs to the machine"),
         ("[prereg]", "[arm.odd]\nlike = 'single'\n[prereg]", 8, "in no part"),
         ("[prereg]", "[arm.single]\nlimit = 5\n[prereg]", 9, "the same tasks"),
         ("[prereg]", "[arm.single]\nseeds = 5\n[prereg]", 9, "the same tasks"),
