@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from apex_framework.ports import SystemFiles
+
 from .making import Draft, LeftOut
 
 FORMAT = 1
-
-
-def cache_folder() -> Path:
-    """``$APEX_CACHE``, or the system's place for caches."""
-    if os.environ.get("APEX_CACHE"):
-        return Path(os.environ["APEX_CACHE"]) / "suites"
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("apex-framework")) / "suites"
 
 
 def load(file: Path) -> tuple[list[Draft], list[LeftOut]] | None:
@@ -39,15 +31,9 @@ def load(file: Path) -> tuple[list[Draft], list[LeftOut]] | None:
 def store(file: Path, drafts: Sequence[Draft], left_out: Sequence[LeftOut]) -> None:
     """Write whole or not at all. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     rows = [*({"task": asdict(d)} for d in drafts), *({"left_out": asdict(o)} for o in left_out)]
-    try:
-        with gzip.open(temporary, "wt", encoding="utf-8") as out:
-            for row in ({"format": FORMAT, "rows": len(rows)}, *rows):
-                out.write(json.dumps(row) + "\n")
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    lines = [json.dumps(row) + "\n" for row in ({"format": FORMAT, "rows": len(rows)}, *rows)]
+    SystemFiles().replace(file, gzip.compress("".join(lines).encode()))
 
 
 def _draft(row: dict[str, object]) -> Draft:

@@ -14,6 +14,7 @@ from pathlib import Path
 from apex_framework.errors import SuiteError, UsageError, WorkspaceError
 from apex_framework.interfaces import RunsTests, Task, Verdict, Workspace, WorkspaceProvider
 
+from ..cache_folder import cache_folder
 from ..mini import faults, operators_known, operators_other, text
 from . import cache, making, telling
 from . import program as programs
@@ -128,7 +129,7 @@ class ProgramSuite(ABC):
 
     def _file(self, split: str, limit: int | None) -> Path:
         return (
-            self._folder or cache.cache_folder()
+            self._folder or cache_folder("suites")
         ) / f"{self.name}-{self.digest[:16]}-{split}-{limit or 'all'}.jsonl.gz"
 
     def _stored(self, split: str) -> tuple[list[Draft], list[LeftOut]] | None:

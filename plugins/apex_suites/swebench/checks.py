@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from apex_framework.ports import SystemFiles
+
+from ..cache_folder import cache_folder
 from .rows import Instance
 
 if TYPE_CHECKING:
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from .environments import Environment
 
 _FORM: Final = 1
-
-
-def cache_folder() -> Path:
-    """``$APEX_CACHE``, or the system's place for caches."""
-    if os.environ.get("APEX_CACHE"):
-        return Path(os.environ["APEX_CACHE"]) / "swebench"
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("apex-framework")) / "swebench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class Checks:
     """Small files below a folder; a damaged one counts as none."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or cache_folder()
+        self._folder = folder or cache_folder("swebench")
 
     def find(self, key: str) -> Record | None:
         """What was found before."""
@@ -58,15 +49,7 @@ class Checks:
     def keep(self, key: str, record: Record) -> None:
         """Whole or not at all. Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        fd, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump(asdict(record), file)
-            os.replace(name, self._folder / f"{key}.json")
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        SystemFiles().replace(self._folder / f"{key}.json", json.dumps(asdict(record)).encode())
 
 
 def key_of(instance: Instance, environment: Environment | Container) -> str:

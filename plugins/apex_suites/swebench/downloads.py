@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 
 from apex_framework.errors import EnvironmentProblem, GitError, MissingExtraError, UsageError
 from apex_framework.git import GitLimits, run_git
+from apex_framework.ports import SystemFiles
 
 from . import repositories
 from .folders import data_files, is_whole
@@ -37,7 +36,9 @@ def fetch_data(dataset: str, folder: Path, say: Say) -> list[Path]:
     files = _from_hub(dataset, say)
     with _made(folder, "--data"):
         # The split ``test`` is the last: where it is, the others are.
-        return [_copied(file, folder / file.name) for file in files]
+        for file in files:
+            SystemFiles().replace(folder / file.name, file.read_bytes())
+    return [folder / file.name for file in files]
 
 
 def fetch_repositories(repos: Iterable[str], folder: Path, say: Say) -> list[Path]:
@@ -81,16 +82,6 @@ def _from_hub(dataset: str, say: Say) -> tuple[Path, ...]:
 def _line(error: Exception) -> str:
     told = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {told[:200]}" if told else type(error).__name__
-
-
-def _copied(source: Path, target: Path) -> Path:
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        shutil.copyfile(source, part)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return target
 
 
 def _cloned(repo: str, target: Path) -> Path:

@@ -7,7 +7,6 @@ these ourselves (``official``, the table of environments) is not asked, so that 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from apex_framework.errors import EnvironmentProblem
 from apex_framework.interfaces import Comparison, TestOutcome, TestReport, Verdict
+from apex_framework.ports import SystemFiles
 
 from . import official
 from .grading import Grade, Run
@@ -115,11 +115,9 @@ class Logs:
         """Whole or not at all. Raises EnvironmentProblem."""
         row = {"key": key, "patch": patch, "why": run.why, "report": run.report and asdict(run.report)}
         place = self._file(patch_name)
-        part = place.with_suffix(".part")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(row), encoding="utf-8")
-            os.replace(part, place)
+            SystemFiles().replace(place, json.dumps(row).encode())
         except OSError as error:
             raise EnvironmentProblem(f"{place} cannot be written: {error.strerror}", "choose another folder") from None
 

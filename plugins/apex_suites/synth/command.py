@@ -49,9 +49,7 @@ def command(
         context.say(f"warning: tests run in the sandbox {chosen.name}: they can read, change and send what you can")
     provider = catalog.make("workspace", "checkout", sandbox=chosen)
     try:
-        made = make(
-            wanted, provider, lambda done, of, tried: context.say(f"{done} of {of} tasks, {tried} faults tried")
-        )
+        made = make(wanted, provider, _Talk(context.say))
     finally:
         provider.close()
     if made.tasks < wanted.count:

@@ -14,7 +14,7 @@ from typing import Any
 from apex_framework.errors import ApexError, GitError, SuiteError, UsageError
 from apex_framework.git import Repository
 from apex_framework.interfaces import WorkspaceProvider
-from apex_framework.ports import rng
+from apex_framework.ports import SystemFiles, rng
 
 from ..mini.faults import Fault, mutate
 from ..mini.text import SourceText
@@ -162,7 +162,7 @@ def _filled(wanted: Wanted, trial: Trial, writer: Writer, log: Journal, progress
     if not rows:
         why = "; ".join(f"{n} x {reason}" for reason, n in reasons.most_common(3)) or "no line that two tests come by"
         raise SuiteError(f"no fault out of {tried} makes a task: {why}", "more --tests, or another repository")
-    _write(wanted.out, rows)
+    SystemFiles().replace(wanted.out, "".join(json.dumps(row) + "\n" for row in rows).encode())
     log.remove()
     return Made(len(rows), tried, len(unstable), dict(reasons))
 
@@ -246,12 +246,3 @@ def _found(trial: Trial, fault: Fault, tests: tuple[str, ...], seed: int) -> Fou
         shown,
         told[shown],
     )
-
-
-def _write(out: Path, rows: list[dict[str, Any]]) -> None:
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
