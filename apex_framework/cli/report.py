@@ -7,14 +7,12 @@ from pathlib import Path
 import click
 
 from ..errors import ArtifactError, RunFolderError, UsageError
+from ..experiment.manifest import REPORTS
 from ..interfaces import Illustrated, Illustrates, Report
 from ..ports import SystemFiles
 from .checked import check_finished
 from .context import Context
 from .whole import write_whole
-
-FREE = "report"
-"""The one folder of a run that no manifest vouches for."""
 
 
 @click.command()
@@ -94,8 +92,10 @@ def _check_place(target: Path | None, option: str, runs: tuple[Path, ...]) -> No
     for run in runs if target is not None else ():
         assert target is not None
         home, place = run.resolve(), target.resolve()
-        if home == place or (home in place.parents and place.relative_to(home).parts[0] != FREE):
-            raise UsageError(f"{option} {target} is part of the run {run}", f"choose another place, or {run / FREE}/…")
+        if home == place or (home in place.parents and place.relative_to(home).parts[0] != REPORTS):
+            raise UsageError(
+                f"{option} {target} is part of the run {run}", f"choose another place, or {run / REPORTS}/…"
+            )
 
 
 def _write_figures(folder: Path, made: Illustrated) -> None:

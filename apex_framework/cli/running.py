@@ -20,7 +20,7 @@ from ..experiment.artifacts import RunFolder
 from ..experiment.code import code_digests, note_code
 from ..experiment.identities import identify
 from ..experiment.lock import require_free
-from ..experiment.manifest import DONE
+from ..experiment.manifest import DONE, REPORTS
 from ..experiment.plan import Plan
 from ..experiment.resume import RUNS, reopen_same
 from ..experiment.run import Runner, RunOutcome
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..events import Event
     from .context import Context
 
-PAGE = Path("report", "report.html")
+PAGE = Path(REPORTS, "report.html")
 """In a run folder, beside the other forms of the same report."""
 SECONDS_PER_EPISODE = 0.5
 """Assumed of one worker where no earlier run tells."""

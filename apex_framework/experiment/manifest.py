@@ -18,7 +18,9 @@ LINES = "LINES"
 _DIGITS = 8
 STORE = "budget.sqlite3"
 """The books of the run's own ceiling."""
-_FREE = ("report", "export", STORE, f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal")
+REPORTS = "report"
+"""Folder of a run for what is made again from the rest, and for what else its reader puts there."""
+_FREE = (REPORTS, "export", STORE, f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal")
 """What is no part of it: made again from the rest, the exporters' own, and books that go on when failed episodes are run again."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apex_framework.cli.boundary import run
-from apex_framework.experiment.manifest import write_manifest
+from apex_framework.experiment.manifest import REPORTS, strangers, write_manifest
 from apex_framework.ports import SystemFiles
 
 ARMS = {"bandit_v1": 50, "static_star": 40, "single": 45}
@@ -132,8 +132,9 @@ def test_no_report_is_written_over_a_part_of_its_run(
     assert capsys.readouterr().err.startswith("error[E0200]: ")
     assert {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()} == before
     assert run(["report", str(finished), "--out", str(finished / "report" / "mine.txt")]) == 3  # no such folder yet
-    (finished / "report").mkdir()
-    assert run(["report", str(finished), "--out", str(finished / "report" / "mine.txt")]) == 0
+    (finished / REPORTS).mkdir()
+    assert run(["report", str(finished), "--out", str(finished / REPORTS / "mine.txt")]) == 0
+    assert strangers(finished) == []
 
 
 def test_json_carries_the_same_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
