@@ -6,50 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from judged_runs import episodes, run_folder
 
 from apex_framework.cli.boundary import run
 from apex_framework.scripts.compute_lift import main as compute_lift
 from apex_framework.scripts.pick_best_static import main as pick_best_static
-
-
-def episodes(path: Path, arm: str, solved: int, *, tasks: int = 80, digest: str = "d") -> Path:
-    rows = [
-        {
-            "arm": arm,
-            "task_id": f"t{i:02}",
-            "seed": 0,
-            "success": i < solved,
-            "tokens": 4_000,
-            "steps": 8,
-            "switches": 0,
-            "denied": 0,
-            "status": "done",
-            "cluster": f"m{i % 40}",
-            "suite_digest": digest,
-            "wall_ms": 900.0 + i,
-        }
-        for i in range(tasks)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def run_folder(path: Path, solved: dict[str, int], *, digest: str = "d", budget: int = 10_000) -> Path:
-    path.mkdir()
-    lines = "".join(episodes(path / "part", arm, n, digest=digest).read_text() for arm, n in solved.items())
-    (path / "part").unlink()
-    (path / "episodes.jsonl").write_text(lines)
-    plan = {
-        "suite": "mini",
-        "split": "dev",
-        "suite_digest": digest,
-        "level": "L2",
-        "tasks": [[f"t{i:02}", f"m{i % 40}", ""] for i in range(80)],
-        "arms": [{"name": arm, "team": "swe", "controller": arm, "budget": budget} for arm in solved],
-        "seeds": [0],
-    }
-    (path / "run.json").write_text(json.dumps({"format": 1, "plan": plan}))
-    return path
 
 
 def test_compute_lift_writes_the_paired_lift(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from judged_runs import run_folder
 
 from apex_framework.cli.boundary import run
 from apex_framework.experiment.manifest import REPORTS, strangers, write_manifest
@@ -18,36 +19,7 @@ ARMS = {"bandit_v1": 50, "static_star": 40, "single": 45}
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     """A run folder of eighty tasks; arm A solves the first ARMS[A] of them."""
-    path = tmp_path / "run"
-    path.mkdir()
-    rows = [
-        {
-            "arm": arm,
-            "task_id": f"t{i:02}",
-            "seed": 0,
-            "success": i < solved,
-            "tokens": 4_000,
-            "steps": 8,
-            "switches": 0,
-            "denied": 0,
-            "status": "done",
-            "cluster": f"m{i % 40}",
-            "suite_digest": "d",
-        }
-        for arm, solved in ARMS.items()
-        for i in range(80)
-    ]
-    (path / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    plan = {
-        "suite": "mini",
-        "split": "dev",
-        "suite_digest": "d",
-        "level": "L2",
-        "seeds": [0],
-        "tasks": [[f"t{i:02}", f"m{i % 40}", ""] for i in range(80)],
-        "arms": [{"name": arm, "team": "swe", "controller": arm} for arm in ARMS],
-    }
-    (path / "run.json").write_text(json.dumps({"format": 1, "plan": plan}))
+    path = run_folder(tmp_path / "run", ARMS)
     write_manifest(path, SystemFiles())
     return path
 
