@@ -13,7 +13,6 @@ from .arms import ArmRole, arm_role
 from .episodes import EpisodeRow, RunData, iterate_lines, merge_runs, read_run
 from .lift import Lift, lift_between
 from .mcnemar import holm
-from .power import tasks_needed
 from .summary import ArmSummary, oracle_success, repeated_success, summarize_arm, summarize_families
 from .verdict import Verdict, decide
 
@@ -182,6 +181,5 @@ def _next_command(run: RunData, verdicts: Sequence[Verdict]) -> str:
     controller = str(run.arms.get(name, {}).get("controller", name))
     if run.split in EXPLORATORY_SPLITS:
         return f"apex run --controller {controller} --suite {run.suite}/test"
-    discordance = max((lift.discordance for lift in verdicts[0].lifts), default=0.0)
-    needed = tasks_needed(0.05, discordance) if discordance >= 0.05 else None
+    needed = max((lift.tasks_needed(0.05) or 0 for lift in verdicts[0].lifts), default=0)
     return f"apex run --controller {controller} --suite {run.suite}/test --episodes {needed}" if needed else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from ..errors import NotComparableError
 from .episodes import EpisodeRow, require_one_digest
 from .intervals import Interval, newcombe_paired
 from .mcnemar import mcnemar_exact, mcnemar_mid_p
-from .power import detectable_lift
-from .resampling import FEW_CLUSTERS, all_alike, bears_bound, mean_interval, sign_flip_interval, sign_flip_p
+from .power import MOST, detectable_by_error, detectable_lift, tasks_needed
+from .resampling import FEW_CLUSTERS, all_alike, bears_bound, mean_error, mean_interval, sign_flip_interval, sign_flip_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class Lift:
     p_cluster: float
     """Sign flips of whole clusters."""
     detectable: float | None
-    """Smallest lift that so many tasks show with 80 % power at the observed discordance and the interval's level, tasks
-    independent."""
+    """Smallest lift that so many tasks show with 80 % power at the interval's level, as ``detectable_method`` says; None
+    where the arms differ on too few tasks or clusters to show any."""
 
     @property
     def p(self) -> float:
@@ -75,6 +76,33 @@ class Lift:
     def discordance(self) -> float:
         """Share of tasks on which the arms differ."""
         return (self.wins + self.losses) / self.tasks
+
+    @property
+    def several_seeds(self) -> bool:
+        """Whether a task has more than one judged pair: then its difference is a mean, and not only -1, 0 or 1."""
+        return self.judged_pairs > self.tasks
+
+    @property
+    def detectable_method(self) -> str:
+        """What ``detectable`` comes from."""
+        clustered = self.clusters < self.tasks
+        spread = (
+            f"the spread of the means of {self.clusters} clusters" if clustered else "the spread of the tasks' means"
+        )
+        if self.several_seeds:
+            return spread
+        return f"McNemar mid-p at the observed discordance{f', or {spread}, the larger' if clustered else ''}"
+
+    def tasks_needed(self, lift: float) -> int | None:
+        """About how many tasks of this spread (these seeds, clusters of this size) show ``lift`` with 80 % power.
+
+        None where this run cannot tell, and where 20,000 are not enough.
+        """
+        alone = None if self.several_seeds else tasks_needed(lift, self.discordance)
+        if self.detectable is None or not (self.several_seeds or self.clusters < self.tasks):
+            return alone
+        needed = max(alone or 0, ceil(self.tasks * (self.detectable / lift) ** 2))
+        return needed if needed <= MOST else None
 
 
 def pair(rows: Iterable[EpisodeRow], arm: str, against: str, *, partial: bool = False) -> Pairing:
@@ -138,13 +166,26 @@ def estimate_lift(pairing: Pairing, *, seed: int = 0, confidence: float = 0.95) 
         p_exact=mcnemar_exact(wins, losses),
         p_mid=mcnemar_mid_p(wins, losses),
         p_cluster=sign_flip_p(differences, clusters, seed=seed),
-        detectable=detectable_lift(len(tasks), (wins + losses) / len(tasks), alpha=1 - confidence),
+        detectable=_detectable(differences, clusters, pairing.judged_pairs > len(tasks), 1 - confidence),
     )
 
 
 def lift_between(rows: Iterable[EpisodeRow], arm: str, against: str, *, seed: int = 0, partial: bool = False) -> Lift:
     """``pair`` and ``estimate_lift`` in one."""
     return estimate_lift(pair(rows, arm, against, partial=partial), seed=seed)
+
+
+def _detectable(differences: Sequence[float], clusters: Sequence[str], seeds: bool, alpha: float) -> float | None:
+    """McNemar's test knows differences of -1, 0 and 1 of independent tasks; means over seeds and clusters have a spread instead."""
+    alone = detectable_lift(len(differences), sum(d != 0 for d in differences) / len(differences), alpha=alpha)
+    groups = len(set(clusters))
+    if not seeds and (alone is None or groups == len(differences)):
+        return alone
+    differing = len({cluster for cluster, d in zip(clusters, differences, strict=True) if d})
+    if not bears_bound(differing, 1 - alpha) or not (error := mean_error(differences, clusters)):
+        return None
+    spread = detectable_by_error(error, groups, alpha=alpha)
+    return spread if seeds or alone is None else max(spread, alone)
 
 
 def _interval(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 POWER = 0.8
+MOST = 20_000
+"""Tasks beyond which none are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,14 @@ def detectable_lift(tasks: int, discordance: float, power: float = POWER, alpha:
     return high
 
 
-def tasks_needed(lift: float, discordance: float, power: float = POWER, most: int = 20_000) -> int | None:
+def detectable_by_error(error: float, groups: int, power: float = POWER, alpha: float = ALPHA) -> float:
+    """The same for any mean whose standard error is ``error``, of so many independent groups (two or more); Student's t."""
+    from scipy.stats import t
+
+    return float(t.ppf(1 - alpha / 2, groups - 1) + t.ppf(power, groups - 1)) * error
+
+
+def tasks_needed(lift: float, discordance: float, power: float = POWER, most: int = MOST) -> int | None:
     """Fewest tasks (to 1 %) that show this lift with this power; None when ``most`` are not enough."""
     if not 0.0 < lift <= discordance:
         return None

@@ -43,6 +43,21 @@ def cluster_sums(values: Sequence[float], clusters: Sequence[str]) -> tuple[NDAr
     return sums, sizes
 
 
+def mean_error(values: Sequence[float], clusters: Sequence[str]) -> float:
+    """Standard error of the mean, robust to clusters (Liang and Zeger 1986): 0 where all of them have the same mean.
+
+    With one value per cluster it is the usual one. Raises ValueError for under two clusters.
+    """
+    import numpy as np
+
+    sums, sizes = cluster_sums(values, clusters)
+    if len(sums) < 2:
+        raise ValueError("a standard error needs two clusters")
+    residuals = sums - sizes * (sums.sum() / sizes.sum())
+    error = float(np.sqrt(len(sums) / (len(sums) - 1) * (residuals**2).sum()) / sizes.sum())
+    return error if error > 1e-12 else 0.0
+
+
 def mean_interval(
     values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, confidence: float = 0.95
 ) -> Interval:

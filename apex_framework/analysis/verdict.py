@@ -107,7 +107,8 @@ def _sentence(
         )
     if rival is None:
         return f"INCONCLUSIVE: {arm} is not compared with {' and '.join(missing)}."
-    span = f"{points(rival.estimate)}, 95 % interval {points(rival.interval.low)} to {points(rival.interval.high)}"
+    level = f"{100 * rival.interval.confidence:g} % interval"
+    span = f"{points(rival.estimate)}, {level} {points(rival.interval.low)} to {points(rival.interval.high)}"
     if word is Word.WORSE:
         which = "the best static topology" if chosen else "every static topology, at best"
         return f"WORSE: {arm} solves fewer tasks within the budget than {which}, {rival.against} ({span})."

@@ -25,7 +25,8 @@ METHODS = {
     "p_exact": "McNemar, exact, two-sided, tasks independent",
     "p_mid": "McNemar, mid-p, two-sided",
     "p_cluster": "sign flips of whole clusters, two-sided",
-    "detectable": "lift found with 80 % power by McNemar mid-p at the observed discordance, tasks independent",
+    "detectable": "lift found with 80 % power: McNemar mid-p at the observed discordance, where clusters hold several tasks "
+    "or what their spread allows, the larger; several seeds of a task: what the spread of clusters' means allows",
     "holm": "Holm over p_cluster of all lifts but the headline's, p_exact where every cluster is one task",
     "verdicts": "intersection-union: BETTER needs every lower 97.5 % bound above 0",
     "costs": "Hodges-Lehmann shift per task; Wilcoxon, or sign flips of clusters; Holm over all of them",

@@ -56,9 +56,9 @@ def lifts(answer: Answer, *, page: bool = False) -> Table:
         f"intervals: {'; '.join(methods)}. McNemar p: exact, two-sided, tasks independent. cluster p: sign flips of whole "
         "clusters, two-sided. Holm: of cluster p, or of McNemar's where every cluster is one task, over all but the verdict's "
         "own comparisons, which need none because all of them must hold.",
-        "detectable: smallest true lift that so many tasks show with 80 % power at the discordance observed."
+        f"detectable: smallest true lift that so many tasks show with 80 % power, by {_detectable(shown)}."
         + (
-            " none: the two arms differ on so few tasks that no lift would be shown with that power."
+            " none: the two arms differ on so few tasks or clusters that no lift would be shown with that power."
             if any(not lift.detectable for lift in shown)
             else ""
         ),
@@ -83,6 +83,11 @@ def _methods(shown: Sequence[Lift]) -> list[str]:
         counts.setdefault(DIFFERING.sub("arms differ in {}", method), set()).update({int(found[1])} if found else ())
     spans = {stem: f"{min(n)} to {max(n)}" if len(n) > 1 else str(*n) for stem, n in counts.items()}
     return sorted(stem.replace("arms differ in {}", f"arms differ in {span} clusters") for stem, span in spans.items())
+
+
+def _detectable(shown: Sequence[Lift]) -> str:
+    """Where the detectable lifts come from."""
+    return " or ".join(dict.fromkeys(lift.detectable_method for lift in shown)) or "the discordance observed"
 
 
 def further_lifts(answer: Answer) -> Table:

@@ -32,7 +32,7 @@ def all_of(found: Findings) -> list[Section]:
         ("budgets", "Success@budget", drawing(found.curve, titled=False)),
         ("flipped", "Tasks won and lost", _flips(found)),
         ("switching", "When and why it switched", _switching(found)),
-        ("episodes", "Timelines of episodes", "".join(_episode(e, i == 0) for i, e in enumerate(found.episodes))),
+        ("episodes", "Timelines of episodes", _timelines(found)),
         (
             "proof",
             "Budget proof",
@@ -57,7 +57,8 @@ def verdict(found: Findings) -> str:
         if lifts:
             least = min(lifts, key=lambda lift: lift.estimate)
             span = f"{points(least.interval.low)} to {points(least.interval.high)}"
-            words = f"{points(least.estimate)} over {least.against}, 95 % interval {span}, {least.tasks} tasks"
+            level = f"{100 * least.interval.confidence:g} % interval"
+            words = f"{points(least.estimate)} over {least.against}, {level} {span}, {least.tasks} tasks"
             spans = f'<p class="interval">{markup(words)}</p>'
         decision = f"<p>{markup(found.content.decision, 2_000)}</p>" * bool(found.content.decision)
     early = found.content.early_look
@@ -124,9 +125,20 @@ def _switching(found: Findings) -> str:
     tables = switching.tables(found.answer, found.observed)
     if not tables and recorded(found.answer):
         return ""
+    lacking = "".join(paragraph(sentence) for sentence in switching.unfiled(found.answer, found.observed))
     if not tables:
-        return paragraph("No arm of these runs wished to switch.")
-    return drawing(found.when) + "".join(table(t) for t in tables)
+        return lacking or paragraph(
+            "No arm of these runs wished to switch."
+            if any(seen.decisions for seen in found.observed.arms.values())
+            else "No episode counts a switch; what was wished for is not on file."
+        )
+    return lacking + drawing(found.when) + "".join(table(t) for t in tables)
+
+
+def _timelines(found: Findings) -> str:
+    if not found.episodes and not recorded(found.answer):
+        return paragraph("No messages of these episodes are on file: there is nothing to draw.")
+    return "".join(_episode(e, i == 0) for i, e in enumerate(found.episodes))
 
 
 def _episode(episode: Episode, opened: bool) -> str:
@@ -143,7 +155,7 @@ def _episode(episode: Episode, opened: bool) -> str:
         "Diamonds: decisions, filled where another topology was wished for; a ring marks the score of what was chosen."
     )
     sheets = [
-        Table("Switches", *_sheet(_timed(switch_sheet(episode.shown)))),
+        Table("Switches", *_sheet(switch_sheet(episode.shown))),
         Table("Decisions", *_sheet(decision_sheet(episode.shown))),
     ]
     return (
@@ -153,18 +165,6 @@ def _episode(episode: Episode, opened: bool) -> str:
         f'<details class="numbers"><summary>Switches and decisions of this episode as tables</summary>'
         f"{''.join(table(sheet) for sheet in sheets if sheet.rows)}</details></details>"
     )
-
-
-def _timed(
-    sheet: tuple[tuple[str, ...], tuple[tuple[object, ...], ...]],
-) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
-    """Without the columns of milliseconds, where no switch took any."""
-    head, rows = sheet
-    times = [i for i, name in enumerate(head) if name.endswith(" ms")]
-    if any(row[i] for row in rows for i in times):
-        return sheet
-    kept = [i for i in range(len(head)) if i not in times]
-    return tuple(head[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows)
 
 
 def _sheet(

@@ -62,7 +62,7 @@ def claims(home: Path) -> Iterator[str]:
     yield f"* One seed, {tasks} tasks."
     found = [rung.tables["Paired lifts"][3][9] for rung in rungs]
     assert found[2] == "none"
-    yield f"lifts from {points(found[0])} points (5,000) and {points(found[1])} points (10,000) are found with 80 % power at the discordance observed, none at 20,000."
+    yield f"lifts from {points(found[0])} points (5,000) and {points(found[1])} points (10,000) are found with 80 % power at the spread of the modules observed, none at 20,000."
 
 
 def figures(home: Path) -> dict[str, str]:

@@ -22,6 +22,7 @@ from apex_framework.analysis import (
     arm_role,
     budget_safety,
     decide,
+    estimate_lift,
     lift_between,
     pair,
     percentile,
@@ -59,6 +60,13 @@ def rows_of(arm: str, solves: Callable[[int], bool], tasks: int = 120) -> list[E
 def lift(against: str, low: float, high: float) -> Lift:
     middle = (low + high) / 2
     return Lift("x", against, middle, Interval(low, high, 0.95, ""), 100, 40, 100, 100, 20, 5, 0.1, 0.1, 0.1, 0.1)
+
+
+LEVELS = [
+    line
+    for arm, step in (("x", 3), ("static:star", 4), ("single", 5))
+    for line in rows_of(arm, lambda t, step=step: t % step == 0)  # type: ignore[misc]
+]
 
 
 def test_pairs_are_by_task_and_seed_and_seeds_are_averaged_inside_a_task() -> None:
@@ -112,6 +120,16 @@ def test_better_needs_every_lower_bound_above_zero() -> None:
         found = decide("x", one_short, statics=STATICS, single="single", best_static="static:star")
         assert found.word is Word.INCONCLUSIVE
         assert name in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"), [(0.95, "95 % interval"), (1 - 2 * 0.1, "80 % interval"), (0.999, "99.9 %")]
+)
+def test_the_sentence_names_the_level_of_its_interval(confidence: float, words: str) -> None:
+    lifts = {name: estimate_lift(pair(LEVELS, "x", name), confidence=confidence) for name in ("static:star", "single")}
+    found = decide("x", lifts, statics=["static:star"], single="single", best_static="static:star")
+    assert found.word is Word.INCONCLUSIVE
+    assert words in found.sentence
 
 
 def test_better_needs_the_single_agent_and_every_static() -> None:
