@@ -1,10 +1,11 @@
 """Statistics over artifacts. numpy and scipy are imported when a function needs them."""
 
+from ..experiment.layout import episode_folder
 from .answer import Answer, answer_of, answer_runs, no_verdict, percentile
 from .arms import ArmRole, arm_role
 from .checkpoint import checkpoint_bytes, checkpoint_digest, read_checkpoint, write_checkpoint
 from .curves import CurvePoint, SuccessCurve, rungs_of, success_curves
-from .episodes import EpisodeRow, RunData, merge_runs, read_episodes, read_run, require_one_digest
+from .episodes import EpisodeRow, RunData, iterate_lines, merge_runs, read_episodes, read_run, require_one_digest
 from .gate import Gate, GateCheck, evaluate_gate
 from .intervals import Interval, clopper_pearson_upper, newcombe_paired, wilson
 from .lift import Lift, PairedTask, Pairing, estimate_lift, lift_between, pair
@@ -32,6 +33,7 @@ from .sequential import (
     e_value_two_sided,
     sequential_test,
 )
+from .shares import share_interval
 from .shift import Shift, cost_shifts, hodges_lehmann, paired_shift
 from .summary import (
     ArmSummary,
@@ -89,10 +91,12 @@ __all__ = [
     "e_value_of_counts",
     "e_value_two_sided",
     "effective_tasks",
+    "episode_folder",
     "estimate_lift",
     "evaluate_gate",
     "hodges_lehmann",
     "holm",
+    "iterate_lines",
     "lift_between",
     "logged_arm",
     "logged_episodes",
@@ -123,6 +127,7 @@ __all__ = [
     "rungs_of",
     "sequential_power",
     "sequential_test",
+    "share_interval",
     "sign_flip_interval",
     "sign_flip_p",
     "success_at_budget",

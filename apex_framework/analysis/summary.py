@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .episodes import EpisodeRow
-from .intervals import Interval, clopper_pearson_upper, wilson
-from .resampling import mean_interval
+from .intervals import Interval, clopper_pearson_upper
+from .resampling import FEW_CLUSTERS, all_alike, mean_interval
+from .shares import share_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,10 @@ def _success_interval(by_task: Mapping[str, tuple[float, str]], seed: int) -> In
     values = [value for value, _ in by_task.values()]
     if not values:
         return Interval(0.0, 1.0, 0.95, "no episodes", bounded=False)
-    if len(set(values)) == 1:
-        return wilson(sum(values), len(values))
-    interval = mean_interval(values, [cluster for _, cluster in by_task.values()], seed=seed)
+    clusters = [cluster for _, cluster in by_task.values()]
+    if all_alike(values) or len(set(clusters)) < FEW_CLUSTERS:
+        return share_interval(values, clusters)
+    interval = mean_interval(values, clusters, seed=seed)
     return replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
 
 
