@@ -12,7 +12,7 @@ from .numbers import signed, upper_bound
 
 PLANTED = (
     ("the same 11 of 40 tasks", "the same 12 of 40 tasks"),
-    ("27.5 % (11.8 to 44.4)", "37.5 % (11.8 to 44.4)"),
+    ("27.5 % (13.2 to 46.3)", "37.5 % (13.2 to 46.3)"),
     ("36.2 %", "26.2 %"),
     ("(−6.1 to +6.1)", "(−6.1 to +6.7)"),
     ("| clear_traceback | 12 | 6 |", "| clear_traceback | 12 | 7 |"),
