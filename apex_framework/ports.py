@@ -52,7 +52,7 @@ class LoopClock:
 def derive_seed(*parts: object) -> int:
     """A 63-bit seed from names and numbers, the same on every machine and Python."""
     text = "\x1f".join(str(p) for p in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") >> 1
 
 
 def rng(*parts: object) -> random.Random:

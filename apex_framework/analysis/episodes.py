@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from ..errors import ArtifactError, NotComparableError
+from ..experiment.lines import iterate_rows
 from ..experiment.plan import looks_once
 
 INFRASTRUCTURE = "infrastructure"
@@ -109,35 +110,21 @@ class RunData:
     """Where a registered plan says to look once, at the end, and this is before it: a sentence that says so."""
     caveats: tuple[str, ...] = ()
     """What the suite says that results on its tasks do not show."""
+    seeds: tuple[int, ...] = ()
+    """Of the plan."""
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All of ``iterate_lines``. Raises ArtifactError when the file is missing or damaged."""
-    return list(iterate_lines(path))
+def read_lines(path: Path, *, missing_ok: bool = False) -> list[dict[str, Any]]:
+    """All of ``iterate_lines``. Raises ArtifactError."""
+    return list(iterate_lines(path, missing_ok=missing_ok))
 
 
-def iterate_lines(path: Path) -> Iterator[dict[str, Any]]:
+def iterate_lines(path: Path, *, missing_ok: bool = False) -> Iterator[dict[str, Any]]:
     """Objects of a JSONL file, one after the other; a last line without a newline, torn by an interruption, is left out.
 
-    Raises ArtifactError when the file is missing or damaged.
+    Raises ArtifactError when the file is damaged, or missing: with ``missing_ok`` a missing one has no lines.
     """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.endswith(b"\n"):
-                    yield _object(path, number, line)
-    except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror}", "name a file that apex run wrote") from error
-
-
-def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path}, line {number}: not JSON", "restore the file or run again") from error
-    if not isinstance(row, dict):
-        raise ArtifactError(f"{path}, line {number}: not an object", "restore the file or run again")
-    return row
+    return (row for _, row in iterate_rows(path, missing_ok=missing_ok))
 
 
 def read_episodes(path: Path) -> tuple[EpisodeRow, ...]:
@@ -153,8 +140,10 @@ def read_episodes(path: Path) -> tuple[EpisodeRow, ...]:
 
 def read_run(path: Path) -> RunData:
     """A run folder. Raises ArtifactError."""
+    from ..experiment.artifacts import read_run as read_facts  # it writes run folders, which reading need not load
+
+    data = read_facts(path)
     try:
-        data = json.loads((path / "run.json").read_bytes())
         plan = data["plan"]
         arms = {str(arm["name"]): arm for arm in plan["arms"]}
         planned = len(arms) * len(plan["tasks"]) * len(plan["seeds"])
@@ -174,17 +163,23 @@ def read_run(path: Path) -> RunData:
             tasks={str(task[0]): str(task[1]) for task in plan["tasks"]},
             early_look=_early_look(path, plan.get("settings", {}), len(rows), planned),
             caveats=tuple(map(str, data.get("caveats", ()))),
+            seeds=tuple(map(int, plan["seeds"])),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ArtifactError(f"{path} is no run folder: {error}", "name a folder that apex run made") from error
 
 
 def merge_runs(runs: Sequence[RunData]) -> RunData:
-    """Several runs over the same suite as one. Raises NotComparableError for mixed digests, splits or levels."""
+    """Several runs over the same suite as one, whatever their order.
+
+    Raises NotComparableError for mixed digests, splits or levels, for an arm that has other settings or another policy in
+    one of them, for an episode that ended otherwise, and for plans that name different best static topologies.
+    """
     if not runs:
         raise NotComparableError("there is no run to compare", "name at least one run folder")
     first = runs[0]
-    for other in runs[1:]:
+    arms: dict[str, Mapping[str, Any]] = {}
+    for other in runs:
         for what in ("suite", "suite_digest", "split", "level"):
             if getattr(other, what) != getattr(first, what):
                 raise NotComparableError(
@@ -192,15 +187,12 @@ def merge_runs(runs: Sequence[RunData]) -> RunData:
                     "compare runs of the same suite, made on the same Python version",
                 )
         for name, arm in other.arms.items():
-            if name in first.arms and first.arms[name] != arm:
+            if arms.setdefault(name, arm) != arm:
                 raise NotComparableError(f"the arm {name!r} has other settings in {other.path}", "name arms apart")
     seen: dict[tuple[str, str, int], EpisodeRow] = {}
     for row in _all_rows(runs):
-        key = (row.arm, row.task_id, row.seed)
-        if seen.setdefault(key, row) != row:
-            raise NotComparableError(f"episode {key} differs between the runs", "compare runs with other arms or seeds")
+        keep_once(seen, (row.arm, row.task_id, row.seed), row)
     require_one_digest(seen.values())
-    arms = {name: arm for run in runs for name, arm in run.arms.items()}
     return RunData(
         first.path,
         tuple(seen.values()),
@@ -209,14 +201,53 @@ def merge_runs(runs: Sequence[RunData]) -> RunData:
         first.suite_digest,
         first.level,
         "; ".join(dict.fromkeys(run.command for run in runs if run.command)),
-        max(len(seen), sum(run.planned for run in runs) if len(runs) == 1 else len(seen)),
+        first.planned if len(runs) == 1 else len(seen.keys() | _planned(runs)),
         arms,
-        first.settings,
-        {name: policy for run in runs for name, policy in run.policies.items()},
+        _settings(runs),
+        policies_of(runs),
         {task: cluster for run in runs for task, cluster in run.tasks.items()},
         next((run.early_look for run in runs if run.early_look), ""),
         tuple(dict.fromkeys(caveat for run in runs for caveat in run.caveats)),
+        tuple(dict.fromkeys(seed for run in runs for seed in run.seeds)),
     )
+
+
+def keep_once(seen: dict[Any, EpisodeRow], key: Any, row: EpisodeRow) -> bool:
+    """Whether an episode is new to ``seen``, which gets it. Raises NotComparableError when another one is there."""
+    if (known := seen.setdefault(key, row)) != row:
+        raise NotComparableError(f"episode {key} differs between the runs", "compare runs with other arms or seeds")
+    return known is row
+
+
+def policies_of(runs: Iterable[RunData]) -> dict[str, str]:
+    """Arm -> digest of its policy. Raises NotComparableError when an arm has another one in another run."""
+    found: dict[str, str] = {}
+    for run in runs:
+        for name, policy in run.policies.items():
+            if found.setdefault(name, policy) != policy:
+                raise NotComparableError(
+                    f"the arm {name!r} has another policy in {run.path}",
+                    "name arms apart, or compare runs with one policy",
+                )
+    return found
+
+
+def _planned(runs: Iterable[RunData]) -> set[tuple[str, str, int]]:
+    return {key for run in runs for key in product(run.arms, run.tasks, run.seeds)}
+
+
+def _settings(runs: Sequence[RunData]) -> Mapping[str, Any]:
+    """Those of the first, but for the best static topology, which is the one that any names, registered only if all are."""
+    named = {str(run.settings["best_static"]): run for run in runs if run.settings.get("best_static")}
+    if len(named) > 1:
+        raise NotComparableError(
+            f"the plans name different best static topologies: {', '.join(sorted(named))}", "compare these runs apart"
+        )
+    if len(runs) == 1 or not named:
+        return runs[0].settings
+    experiments = [run.settings.get("experiment") or {} for run in runs]
+    unregistered = next((found for found in experiments if not found.get("registered")), experiments[0])
+    return {**runs[0].settings, "best_static": next(iter(named)), "experiment": unregistered}
 
 
 def require_one_digest(rows: Iterable[EpisodeRow]) -> None:

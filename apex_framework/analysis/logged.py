@@ -282,7 +282,7 @@ def _feature_names(make: Make, context: EpisodeContext) -> tuple[str, ...]:
 def _by_episode(run: RunData, name: str, arm: str) -> dict[Key, list[Row]]:
     found: dict[Key, list[Row]] = {}
     path = run.path / name
-    for row in iterate_lines(path) if path.exists() else ():
+    for row in iterate_lines(path, missing_ok=True):
         if row.get("arm") == arm:
             try:
                 found.setdefault((str(row["task_id"]), int(row["seed"])), []).append(row)

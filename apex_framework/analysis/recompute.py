@@ -11,18 +11,18 @@ from typing import Any
 
 from ..errors import ArtifactError
 from ..events import EpisodeFinished
-from ..experiment.artifacts import file_name
+from ..experiment.layout import EPISODES, METRICS, SUMMARY, episode_folder
+from ..experiment.lines import key_of
+from ..experiment.plan import Key
 from ..telemetry.buckets import checked_buckets
 from ..telemetry.histogram import TOKENS, Histogram
 from ..telemetry.meters import EventMeter, event_of
 from ..telemetry.registry import Registry, to_row
 from .episodes import read_lines, read_run
 
-METRICS, SUMMARY = "metrics/metrics.jsonl", "metrics/summary.json"
 COUNTED = ("success", "overfit", "tokens", "steps", "switches", "aborted", "denied", "calls")
 SIDES = ("decisions.jsonl", "switches.jsonl", "calls.jsonl", "events.jsonl")
 
-Key = tuple[str, str, int]
 Row = Mapping[str, Any]
 
 
@@ -37,10 +37,10 @@ def recompute_metrics(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     sides: dict[Key, list[Row]] = {}
     for name in SIDES:
         for row in _lines(path / name):
-            sides.setdefault(_key(row, path / name), []).append(row)
+            sides.setdefault(key_of(row, str(path / name)), []).append(row)
     arms: dict[str, Registry] = {}
-    for record in _lines(path / "episodes.jsonl"):
-        key = _key(record, path / "episodes.jsonl")
+    for record in _lines(path / EPISODES):
+        key = key_of(record, str(path / EPISODES))
         episode = Registry(buckets=buckets)
         meter = EventMeter(episode)
         for line in sides.get(key, ()):
@@ -58,7 +58,7 @@ def recompute_metrics(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 def recompute_summary(path: Path) -> dict[str, dict[str, Any]]:
     """What ``metrics/summary.json`` has to say. Raises ArtifactError."""
     run = read_run(path)
-    records = _lines(path / "episodes.jsonl")
+    records = _lines(path / EPISODES)
     return summarize(list(run.arms), records, {name: _lines(path / name) for name in SIDES[:3]})
 
 
@@ -125,9 +125,8 @@ def _compare(where: str, told: Any, made: Any) -> Iterator[str]:
 
 def _count_trace(registry: Registry, path: Path, key: Key) -> None:
     """Hops by their ends, from a trace: what the router counted, counted by somebody else."""
-    trace = path / "episodes" / file_name(key[0]) / file_name(key[1]) / str(key[2]) / "trace.jsonl"
     ends: Counter[tuple[str, str, str]] = Counter()
-    for row in _lines(trace):
+    for row in _lines(episode_folder(path, key) / "trace.jsonl"):
         if row.get("what") in ("acked", "dead"):
             ends[str(row["what"]), str(row.get("priority", "")), str(row.get("reason", ""))] += 1
     for (what, priority, reason), count in ends.items():
@@ -142,14 +141,7 @@ def _count_trace(registry: Registry, path: Path, key: Key) -> None:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    return read_lines(path) if path.exists() else []
-
-
-def _key(row: Row, path: Path) -> Key:
-    try:
-        return str(row["arm"]), str(row["task_id"]), int(row["seed"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{path}: a line names no episode: {error}", "restore the file or run again") from error
+    return read_lines(path, missing_ok=True)
 
 
 def _written(name: tuple[str, str]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArtifactError, ConfigError, RunFolderError
-from ..experiment.lines import key_of
+from ..errors import ConfigError, RunFolderError
+from ..experiment.lines import key_of, read_rows
 from ..experiment.measured import RunMetrics
 from ..interfaces import EpisodeResult, Exporter, OpensInRun, TakesMetrics, WritesFiles
 
@@ -44,7 +43,7 @@ class Exporting:
     def open(self) -> None:
         """Tell them where to write, and count what earlier parts of the run left.
 
-        Raises ConfigError for two that write one file, RunFolderError.
+        Raises ConfigError for two that write one file, RunFolderError, ArtifactError.
         """
         writers = [exporter for exporter in self._exporters if isinstance(exporter, OpensInRun)]
         place = Path(self._folder.path) / FOLDER
@@ -61,12 +60,7 @@ class Exporting:
         if self._take_metrics:
             for record in self._folder.lines():
                 path = self._folder.episode_path(key_of(record)) / "metrics.jsonl"
-                lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-                try:
-                    rows = [json.loads(line) for line in lines]
-                except ValueError as error:
-                    raise ArtifactError(f"{path} is damaged: {error}", "start a new run") from error
-                self._metrics.add(record, rows, str(path))
+                self._metrics.add(record, read_rows(path), str(path))
 
     def _refuse_shared_files(self, place: Path) -> None:
         taken: dict[Path, str] = {}

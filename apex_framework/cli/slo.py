@@ -33,10 +33,11 @@ def slo(context: Context, run: Path, targets: Path | None, stress: Path | None, 
     there, and said to be so. Metrics that the run tells of itself are made again from its lines; a number that they do not bear out is an error.
     A target that nothing was measured for, or too little for it to be reached at all, is named, and is no pass.
     """
-    from ..analysis.recompute import METRICS, differences
+    from ..analysis.recompute import differences
     from ..analysis.slo import FAIL, NO_DATA, PASS, TARGETS, TOO_FEW, evaluate, read_targets
     from ..benches.profiles import read
     from ..config import read_table
+    from ..experiment.layout import METRICS
 
     chosen = read_targets(read_table(targets)) if targets is not None else TARGETS
     check_finished(context, run)

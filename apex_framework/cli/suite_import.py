@@ -144,7 +144,8 @@ def _plan(suite: str, split: str, rows: Sequence[ImportedVerdict], sources: dict
 
 def _write(out: Path, plan: Plan, rows: Sequence[ImportedVerdict]) -> None:
     """The whole folder, or none. Raises RunFolderError."""
-    from ..experiment.artifacts import EPISODES, RunFolder
+    from ..experiment.artifacts import RunFolder
+    from ..experiment.layout import EPISODES
     from ..experiment.lines import key_of, to_line
     from ..experiment.manifest import write_manifest
     from ..ports import SystemFiles

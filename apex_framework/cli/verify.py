@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import click
@@ -47,7 +47,8 @@ def verify(context: Context, /, runs: tuple[Path, ...]) -> int:
         f"{'intact ' if row['intact'] else 'CHANGED'}  {row['run']}  manifest {str(row['manifest'])[:16]}"
         for row in rows
     ]
-    told = list(dict.fromkeys(found for run in runs for found in _deviations(run)))
+    wrong = {path for path, _, found in checked if found}
+    told = list(dict.fromkeys(found for run in runs for found in _deviations(run, wrong)))
     lines += [f"deviation  {what}" for what in told]
     context.emit({"intact": not damaged, "runs": rows, "deviations": told}, "\n".join(lines))
     return CHANGED if damaged else 0
@@ -63,7 +64,7 @@ def _runs(path: Path) -> list[Path]:
     return found
 
 
-def _deviations(path: Path) -> Iterator[str]:
+def _deviations(path: Path, damaged: Container[Path]) -> Iterator[str]:
     """What was done otherwise than planned: by an experiment, and by its runs, or by one run. Raises ArtifactError."""
     from ..analysis.episodes import read_lines
     from ..experiment.folder import DEVIATIONS
@@ -71,15 +72,21 @@ def _deviations(path: Path) -> Iterator[str]:
 
     home = path.absolute().parent if (path / "run.json").exists() else path
     rows = read_lines(home / DEVIATIONS) if (home / DEVIATIONS).exists() else []
-    told = [folder for folder in _runs(path) if (folder / "run.json").exists()]
-    for row in [*rows, *(row for folder in told for row in deviations_of(folder))]:
+    for folder in _runs(path):
+        try:
+            rows += deviations_of(folder) if (folder / "run.json").exists() else []
+        except ArtifactError:
+            if folder not in damaged:  # else it is told already
+                raise
+    for row in rows:
         yield f"{row.get('what')}{': ' + str(row['why']) if row.get('why') else ''}"
 
 
 def _wrong(folder: Path) -> Iterator[str]:
     """One sentence per thing that is not what it was. Raises ArtifactError for a run without a manifest."""
-    from ..analysis.recompute import METRICS, differences
+    from ..analysis.recompute import differences
     from ..experiment.artifacts import read_plan
+    from ..experiment.layout import METRICS
     from ..experiment.manifest import damages, strangers
 
     found = [str(damage) for damage in damages(folder)]

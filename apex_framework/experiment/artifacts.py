@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
-from ..errors import ArtifactError, RunFolderError
+from ..errors import ArtifactError, PluginError, RunFolderError
 from ..interfaces import EpisodeResult
 from ..ports import Files, SystemFiles
-from .lines import cut_torn_tail, iterate_rows, key_of, to_line
+from .layout import EPISODES, OWN_FILES, SIDE_FILES, episode_folder
+from .lines import cut_torn_tail, iterate_rows, key_of, misfit, to_line
 from .lock import FolderLock, claim
 from .manifest import DONE, STORE, forget_manifest, verify_lines, verify_manifest, write_manifest
 from .plan import Key, Plan
@@ -23,18 +23,6 @@ from .toml import to_toml
 
 FORMAT = 1
 """Version of the folder's layout, in run.json."""
-EPISODES = "episodes.jsonl"
-SIDE_FILES = (
-    "decisions.jsonl",
-    "switches.jsonl",
-    "calls.jsonl",
-    "events.jsonl",
-    "metrics/latency_attrib.jsonl",
-    "ops.jsonl",
-)
-"""Files with many rows per episode; written before the episode's line, so that a line vouches for them."""
-_OWN_FILES = ("trace.jsonl", "patch.diff", "metrics.jsonl")
-"""Files of one episode."""
 INFRASTRUCTURE = "infrastructure"
 """Status of an episode that could not be run."""
 CUT = "cut.jsonl"
@@ -68,13 +56,15 @@ class RunFolder:
         models: Mapping[str, Any] | None = None,
         sandbox: Mapping[str, Any] | None = None,
         code: Mapping[str, str] | None = None,
+        said: Mapping[str, Any] | None = None,
         files: Files | None = None,
     ) -> RunFolder:
         """Make a new run folder and write the plan. Raises RunFolderError; then nothing is left behind.
 
         ``config`` are the settings that the plan was made from, in the form of a configuration file; ``models`` says
         what answers, as ``identify`` has it; ``sandbox`` what confines the code of tasks, and what it lacks here;
-        ``code`` what makes the episodes, as ``code_digests`` has it.
+        ``code`` what makes the episodes, as ``code_digests`` has it; ``said`` are further facts, kept where there are any:
+        ``again``, a command that needs no file or variable, and ``settings``, those that differ from the defaults.
         """
         if (path / DONE).exists():
             raise RunFolderError(f"{path} is finished", f"apex report {path}, or choose another --out")
@@ -93,6 +83,7 @@ class RunFolder:
             run["sandbox"] = dict(sandbox)
         if code:
             run["code"] = dict(code)
+        run |= {name: value for name, value in (said or {}).items() if value}
         try:
             folder._files.replace(path / "config.toml", to_toml(config or {}).encode())
             folder._files.replace(
@@ -144,23 +135,22 @@ class RunFolder:
         self._put_in_order()
 
     def add(self, result: EpisodeResult) -> None:
-        """Write one finished episode; durable when this returns. Raises RunFolderError."""
+        """Write one finished episode; when this returns, the end of the process takes nothing of it away.
+
+        Raises RunFolderError, and PluginError for a result that files cannot hold: then nothing of it is written.
+        """
         key = key_of(result.record)
-        arm, task_id, seed = key
-        owner = {"arm": arm, "task_id": task_id, "seed": seed}
         home = self.episode_path(key)
+        own, sides, line = _encoded(result, key)
         with self._writing():
             home.mkdir(parents=True, exist_ok=True)
-            (home / "trace.jsonl").write_bytes(b"".join(to_line(row) for row in result.trace))
-            (home / "patch.diff").write_bytes(result.patch.encode("utf-8", "surrogateescape"))
-            (home / "metrics.jsonl").write_bytes(b"".join(to_line(row) for row in result.metrics))
-            sides = (result.decisions, result.switches, result.calls, result.events, result.latency, result.ops)
-            for name, rows in zip(SIDE_FILES, sides, strict=True):
-                data = b"".join(to_line({**owner, **row}) for row in rows)
+            for name, data in zip(OWN_FILES, own, strict=True):
+                (home / name).write_bytes(data)
+            for name, data in zip(SIDE_FILES, sides, strict=True):
                 if data:
                     (self.path / name).parent.mkdir(exist_ok=True)
                     self._files.append(self.path / name, data, sync=False)
-            self._files.append(self.path / EPISODES, to_line(result.record), sync=True)
+            self._files.append(self.path / EPISODES, line, sync=True)
         self.records[key] = result.record.get("status") != INFRASTRUCTURE
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -170,9 +160,10 @@ class RunFolder:
                 yield row
 
     def set_aside(self, record: Mapping[str, Any]) -> None:
-        """Keep the line of an episode that is no result and will be run again. Raises RunFolderError."""
+        """Keep the line of an episode that is no result and will be run again. Raises RunFolderError, PluginError."""
+        line = _lines("record", [record])
         with self._writing():
-            self._files.append(self.path / CUT, to_line(record), sync=True)
+            self._files.append(self.path / CUT, line, sync=True)
 
     def note_raised(self, **tokens: int) -> None:
         """Write into run.json that ceilings were raised. Raises RunFolderError, ArtifactError."""
@@ -188,8 +179,7 @@ class RunFolder:
 
     def episode_path(self, key: Key) -> Path:
         """Where one episode's own files are."""
-        arm, task_id, seed = key
-        return self.path / "episodes" / file_name(arm) / file_name(task_id) / str(seed)
+        return episode_folder(self.path, key)
 
     def close(self) -> None:
         """Cut what an interrupted ``add`` left, put all lines into plan order, give the folder free; idempotent.
@@ -209,7 +199,7 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         for key in list(self.plan.keys()):
             home = self.episode_path(key)
-            for name in _OWN_FILES:
+            for name in OWN_FILES:
                 (home / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # what is not empty, or not there, needs no removal
                 for folder in (home, *list(home.parents)[:3]):
@@ -278,6 +268,28 @@ class RunFolder:
             self._lock.release()  # order is restored when the run is resumed
 
 
+def _encoded(result: EpisodeResult, key: Key) -> tuple[list[bytes], list[bytes], bytes]:
+    """What goes into an episode's own files, into side files, and its line. Raises PluginError."""
+    try:
+        patch = result.patch.encode("utf-8", "surrogateescape")
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise PluginError(f"the episode's patch cannot be written: {error}") from error
+    owner = dict(zip(("arm", "task_id", "seed"), key, strict=True))
+    own = [_lines("trace", result.trace), patch, _lines("metrics", result.metrics)]
+    names = ("decisions", "switches", "calls", "events", "latency", "ops")
+    sides = [_lines(name, getattr(result, name), owner) for name in names]
+    return own, sides, _lines("record", [result.record])
+
+
+def _lines(name: str, rows: Sequence[Mapping[str, Any]], owner: Mapping[str, Any] | None = None) -> bytes:
+    """Lines of these rows. Raises PluginError, with the place of the value that is no JSON."""
+    try:
+        return b"".join(to_line({**(owner or {}), **row}) for row in rows)
+    except (TypeError, ValueError, RecursionError) as error:
+        place = misfit(list(rows), name) if isinstance(error, TypeError) else ""
+        raise PluginError(f"the episode's {place or name} is no JSON: {error}") from error
+
+
 def read_run(path: Path) -> dict[str, Any]:
     """run.json. Raises ArtifactError."""
     try:
@@ -304,9 +316,3 @@ def read_plan(path: Path) -> Plan:
     if plan.digest != data.get("digest"):
         raise ArtifactError(f"{path / 'run.json'} was edited: plan and digest disagree", "start a new run")
     return plan
-
-
-def file_name(name: str) -> str:
-    """A name as one path component."""
-    quoted = quote(name, safe=":,@+= ")
-    return quoted if quoted.strip(".") else quoted.replace(".", "%2E")

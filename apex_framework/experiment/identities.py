@@ -12,7 +12,7 @@ from ..episode.arm import Arm
 from ..errors import BackendError, PlanChangedError
 from ..interfaces import Identifies, LLMBackend, ModelIdentity
 from .foresight import answering
-from .plan import canonical_json
+from .plan import canonical_json, shortened
 
 LIMIT_S: Final = 900.0
 """Seconds that one backend may take: digests of local files need all of them to be read."""
@@ -52,7 +52,7 @@ def require_same_models(written: object, find: Callable[[], Mapping[str, Mapping
             if old and new and old != new:
                 raise PlanChangedError(
                     f"another model answers for backend {name} than when the run was begun: "
-                    f"{part} {_short(old)} -> {_short(new)}",
+                    f"{part} {shortened(str(old))} -> {shortened(str(new))}",
                     "serve the old model again, or start a new run with another --out",
                 )
 
@@ -69,8 +69,3 @@ async def _identity(backend: LLMBackend) -> dict[str, Any]:
     finally:
         await backend.close()
     return known
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 24 else f"{text[:23]}…"

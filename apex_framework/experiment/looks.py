@@ -117,7 +117,7 @@ def read_looks(out: Path) -> list[TakenLook]:
     """The looks that were taken, in their order; a line that was torn while it was written is none. Raises ArtifactError."""
     path = out / LOOKS
     try:
-        looks = [_read(row) for row in (read_lines(path) if path.exists() else ())]
+        looks = [_read(row) for row in read_lines(path, missing_ok=True)]
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path} is damaged: {error}", "restore the file, or name a new --out") from error
     if [look.number for look in looks] != list(range(1, len(looks) + 1)):

@@ -10,13 +10,11 @@ from ..interfaces import MetricSample
 from ..telemetry.buckets import checked_buckets
 from ..telemetry.meters import EventMeter
 from ..telemetry.registry import Registry, from_row, to_row
+from .layout import METRICS, THROUGHPUT
 from .lines import key_of, read_rows, to_line
 
 if TYPE_CHECKING:
     from .artifacts import RunFolder
-
-METRICS_FILE = "metrics/metrics.jsonl"
-THROUGHPUT_FILE = "metrics/throughput.jsonl"
 
 
 class RunMetrics:
@@ -49,8 +47,8 @@ def write_measured(folder: RunFolder) -> None:
         run.add(record, read_rows(path), str(path))
     names = [arm.name for arm in folder.plan.arms]
     samples = sorted(run.samples(), key=lambda sample: (names.index(sample.labels[0][1]), sample.name, sample.labels))
-    folder.replace(METRICS_FILE, b"".join(to_line(to_row(sample)) for sample in samples))
-    folder.replace(THROUGHPUT_FILE, b"".join(to_line(row) for row in throughput(samples)))
+    folder.replace(METRICS, b"".join(to_line(to_row(sample)) for sample in samples))
+    folder.replace(THROUGHPUT, b"".join(to_line(row) for row in throughput(samples)))
 
 
 def throughput(samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:

@@ -29,8 +29,17 @@ def canonical_json(value: Any) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """sha256 of the canonical JSON, in hex."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    """sha256 of the canonical JSON, in hex. Names of files that are no UTF-8 have one too."""
+    return _sha256(canonical_json(value))
+
+
+def shortened(text: str) -> str:
+    """Itself; of a long one the beginning, and a digest that tells it from others that begin so."""
+    return text if len(text) <= 60 else f"{text[:40]}… ({_sha256(text)[:8]})"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -160,7 +169,11 @@ class Plan:
         Files that lie elsewhere are no difference: other ones have another ``suite_digest``.
         """
         mine, theirs = _anywhere(self.to_json()), _anywhere(other.to_json())
-        changed = [f"{key}: {_short(mine[key])} -> {_short(theirs[key])}" for key in mine if mine[key] != theirs[key]]
+        changed = [
+            f"{key}: {shortened(canonical_json(mine[key]))} -> {shortened(canonical_json(theirs[key]))}"
+            for key in mine
+            if mine[key] != theirs[key]
+        ]
         if changed:
             raise PlanChangedError(
                 "the run was planned otherwise: " + "; ".join(changed),
@@ -211,8 +224,3 @@ def in_order_of_looks(tasks: Sequence[PlannedTask], unit: str) -> tuple[PlannedT
         return (derive_seed("look", cluster), cluster, own) if unit == "cluster" else (own,)
 
     return tuple(sorted(tasks, key=place))
-
-
-def _short(value: Any) -> str:
-    text = canonical_json(value)
-    return text if len(text) <= 60 else f"{text[:40]}… ({digest_of(value)[:8]})"

@@ -19,7 +19,7 @@ from ..plugins import Plugins
 from ..ports import Files, SystemFiles
 from .code import code_digests
 from .foresight import answering
-from .plan import digest_of
+from .plan import canonical_json, digest_of, shortened
 from .planfile import PlanFile
 from .planning import policy_digest, versions
 from .prereg import SEQUENTIAL, PreRegistration
@@ -162,9 +162,4 @@ def _differences(where: str, old: Any, new: Any) -> Iterator[str]:
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(f"{where}[{index}]", one, other)
     elif old != new:
-        yield f"{where}: {_short(old)} -> {_short(new)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+        yield f"{where}: {shortened(canonical_json(old))} -> {shortened(canonical_json(new))}"

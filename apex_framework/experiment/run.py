@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import ApexError, BudgetTooSmallError
+from ..errors import ApexError, ArtifactError, BudgetTooSmallError, ExecutorError, PluginError
 from ..events import EpisodeFinished, EpisodeStarted, Event, RunFinished
-from ..interfaces import EpisodeJob, EpisodeResult, Executor
+from ..interfaces import EpisodeJob, EpisodeResult, Executor, infrastructure_failure
 from ..telemetry.meters import event_of
 from .allowance import Allowance, Spent
 from .artifacts import RunFolder
 from .interruption import Interruption
 from .lines import key_of
+from .plan import Key
 
 _PROBE = 3
 """Episodes of an arm after which a budget that paid for nothing is called too small."""
@@ -85,6 +86,8 @@ class Runner:
         self._cut: list[Mapping[str, str]] = []
         self._refused = {arm.name: (0, 0) for arm in folder.plan.arms}
         """Arm -> finished episodes, and those of them that were refused every call."""
+        self._given: dict[Key, EpisodeJob] = {}
+        """Jobs that were handed out and have not come back."""
         for record in folder.lines() if folder.records else ():
             done, refused = self._refused[str(record["arm"])]
             self._refused[str(record["arm"])] = done + 1, refused + _was_refused(record)
@@ -93,7 +96,8 @@ class Runner:
         """Run what is not finished yet, then close the folder's books if all is there.
 
         Raises BudgetTooSmallError when an arm's budget pays for no call at all, RunFolderError when the disk fails,
-        BudgetStoreError when a shared ceiling cannot be reached; then what is in flight is finished first.
+        BudgetStoreError when a shared ceiling cannot be reached; then what is in flight is finished first. ExecutorError
+        when the executor answers a job twice, one that it was not given, or not all of them.
         """
         plan = self._folder.plan
         with Interruption(self._on_interrupt) as interruption:
@@ -121,6 +125,10 @@ class Runner:
             spent=self._stop,
             cut=len(self._cut),
         )
+        if not (outcome.complete or outcome.signal or outcome.spent or outcome.cut):
+            raise self._broken(
+                f"ended with {outcome.finished} of {outcome.planned} episodes done, and nobody stopped it"
+            )
         if outcome.complete:
             self._folder.finish()
             self._notify(RunFinished(plan.run_id, str(self._folder.path), outcome.finished))
@@ -137,6 +145,7 @@ class Runner:
             self._notify(
                 EpisodeStarted(_episode_id(job.arm["name"], job.task_id, job.seed), arm, job.task_id, job.seed)
             )
+            self._given[arm, job.task_id, job.seed] = job
             yield job if self._allowance is None else self._allowance.equip(job)
 
     def _stopped(self) -> bool:
@@ -148,22 +157,50 @@ class Runner:
                 self._stop = error
         return self._stop is not None
 
+    def _answered(self, result: EpisodeResult) -> EpisodeJob:
+        """The job that came back. Raises ExecutorError for a result that nobody waits for."""
+        try:
+            key = key_of(result.record)
+        except (ArtifactError, AttributeError) as error:
+            raise self._broken(f"gave something that is no result: {error}") from error
+        if (job := self._given.pop(key, None)) is None:
+            again = "a second time" if key in self._folder.records else "that it was not asked for"
+            raise self._broken(f"gave the result of {_episode_id(*key)} {again}")
+        return job
+
+    def _broken(self, how: str) -> ExecutorError:
+        return ExecutorError(
+            f"executor {self._executor.name!r} {how}",
+            "go on with --executor local, and tell the executor's author",
+        )
+
     def _take(self, result: EpisodeResult) -> None:
-        task = self._tasks.get(str(result.record["task_id"]))
-        if task is not None and not result.record.get("cluster"):  # a failed worker knows no more than its job
-            result = replace(result, record={**result.record, "cluster": task.cluster, "family": task.family})
+        job = self._answered(result)
+        try:
+            result = self._kept(result)
+        except PluginError as error:  # some plugin put into it what no file can hold
+            result = self._kept(infrastructure_failure(job, error.cause))
         if denied_by := result.record.get("denied_by"):
-            self._folder.set_aside(result.record)
             self._cut.append(denied_by)
             self._stopped()
             return
-        self._folder.add(result)
         episode = _episode_id(*key_of(result.record))
         for event in _events(result, episode):
             self._notify(event)
         self._notify(EpisodeFinished(episode, result.record))
         self._on_result(result)
         self._require_calls(result.record)
+
+    def _kept(self, result: EpisodeResult) -> EpisodeResult:
+        """Write it, and return it as it was written. Raises PluginError for one that cannot be, RunFolderError."""
+        task = self._tasks.get(str(result.record["task_id"]))
+        if task is not None and not result.record.get("cluster"):  # a failed worker knows no more than its job
+            result = replace(result, record={**result.record, "cluster": task.cluster, "family": task.family})
+        if result.record.get("denied_by"):
+            self._folder.set_aside(result.record)
+        else:
+            self._folder.add(result)
+        return result
 
     def _require_calls(self, record: Mapping[str, Any]) -> None:
         """Raises BudgetTooSmallError when the first episodes of an arm were refused every call."""

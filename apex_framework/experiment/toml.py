@@ -42,5 +42,6 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(item) for item in value if item is not None) + "]"
     if isinstance(value, str):
+        value = value.encode("utf-8", "backslashreplace").decode()  # TOML has no word for a name that is no UTF-8
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)

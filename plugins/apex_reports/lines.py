@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from apex_framework.analysis import episode_folder, iterate_lines
 from apex_framework.errors import ArtifactError
 
 FORMAT = 1
@@ -81,15 +81,8 @@ def lines(path: Path) -> Iterator[Line]:
 
     Raises ArtifactError.
     """
-    try:
-        with path.open("rb") as file:
-            for count, raw in enumerate(file, 1):
-                if raw.endswith(b"\n"):
-                    yield Line(f"{path}, line {count}", _object(path, count, raw))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror}", "name a folder that apex run made") from error
+    for count, row in enumerate(iterate_lines(path, missing_ok=True), 1):
+        yield Line(f"{path}, line {count}", row)
 
 
 def run_facts(path: Path) -> dict[str, Any]:
@@ -104,17 +97,5 @@ def run_facts(path: Path) -> dict[str, Any]:
 
 
 def trace_path(run: Path, key: Key) -> Path:
-    """Where an episode's messages are; names are quoted as the run folder does it."""
-    names = (quote(name, safe=":,@+= ", errors="replace") for name in key[:2])
-    arm, task = (name if name.strip(".") else name.replace(".", "%2E") for name in names)
-    return run / "episodes" / arm / task / str(key[2]) / "trace.jsonl"
-
-
-def _object(path: Path, count: int, raw: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path}, line {count}: not JSON", "restore the file or run again") from error
-    if not isinstance(row, dict):
-        raise ArtifactError(f"{path}, line {count}: not an object", "restore the file or run again")
-    return row
+    """Where an episode's messages are."""
+    return episode_folder(run, key) / "trace.jsonl"

@@ -16,7 +16,8 @@ import pytest
 
 from apex_framework.episode.arm import Arm
 from apex_framework.errors import ArtifactError, PlanChangedError, RunFolderError
-from apex_framework.experiment.artifacts import RunFolder, file_name, read_plan
+from apex_framework.experiment.artifacts import RunFolder, read_plan
+from apex_framework.experiment.layout import file_name
 from apex_framework.experiment.lines import key_of, read_rows
 from apex_framework.experiment.lock import FolderLock
 from apex_framework.experiment.manifest import verify_manifest

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from apex_framework.analysis.recompute import METRICS, SUMMARY, differences, recompute_metrics
+from apex_framework.analysis.recompute import differences, recompute_metrics
 from apex_framework.cli import boundary
+from apex_framework.experiment.layout import METRICS, SUMMARY
 from apex_framework.experiment.manifest import write_manifest
 from apex_framework.ports import SystemFiles
 

@@ -105,7 +105,7 @@ def invent_run(
 
 def quoted(name: str) -> str:
     """A name as the run folder spells it."""
-    from apex_framework.experiment.artifacts import file_name
+    from apex_framework.experiment.layout import file_name
 
     return file_name(name)
 

@@ -25,7 +25,7 @@ from report_runs import ARMS, BUDGET, invent_run
 
 from apex_controllers.features import feature_names as names_of_controllers
 from apex_framework.errors import ArtifactError, NotComparableError
-from apex_framework.experiment.artifacts import file_name
+from apex_framework.experiment.layout import file_name
 from apex_framework.testing.report import check_report
 from apex_reports.html import Html
 from apex_reports.lines import trace_path
