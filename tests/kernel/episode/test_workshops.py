@@ -30,11 +30,13 @@ class World(ApexSpec):
         add("judging", Judging)
 
 
-def test_a_suite_that_closes_is_closed_and_one_that_fails_at_it_keeps_nothing_else_open() -> None:
+def test_a_suite_that_closes_is_closed_and_one_that_fails_at_it_keeps_nothing_else_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shop = Workshop(load_plugins(plugins={"world": World()}, strict=True), "judging", "dev")
     place = shop.workspaces.create(shop.task("clamp")).root.parent
     models: list[bool] = []
-    shop.models.close = lambda: models.append(True)  # type: ignore[method-assign]
+    monkeypatch.setattr(shop.models, "close", lambda: models.append(True))
     with pytest.raises(RuntimeError, match="it does not close"):
         shop.close()
     assert isinstance(shop.suite, Judging) and shop.suite.closed == 1
