@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import NotComparableError
-from .episodes import EpisodeRow, RunData, require_one_digest
+from .episodes import EpisodeRow, RunData, keep_once, policies_of, require_one_digest
 from .intervals import Interval, wilson
 from .resampling import FEW_CLUSTERS, RESAMPLES, flips_of
 from .summary import success_at_budget
@@ -35,6 +35,7 @@ class CurvePoint:
     overspend: float
     """Tokens over the budget, averaged over the episodes that went over it."""
     violations: int
+    """Of all episodes, those too that nobody could grade and those of tasks that are left out of the success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ class SuccessCurve:
 def rungs_of(runs: Sequence[RunData]) -> dict[int, list[EpisodeRow]]:
     """Budget -> episodes, by the budgets of the runs' arms.
 
-    Raises NotComparableError for mixed suites or splits, for an arm without a budget, and for arms that differ in more
-    than their budget.
+    Raises NotComparableError for mixed suites or splits, for an arm without a budget, for arms that differ in more
+    than their budget, and for an episode that ended otherwise in another run of the same budget.
     """
+    policies_of(runs)
     rungs: dict[int, list[EpisodeRow]] = {}
     settings: dict[str, dict[str, object]] = {}
     seen: dict[tuple[int, str, str, int], EpisodeRow] = {}
@@ -72,7 +74,7 @@ def rungs_of(runs: Sequence[RunData]) -> dict[int, list[EpisodeRow]]:
             budget = run.arms.get(row.arm, {}).get("budget")
             if not isinstance(budget, int) or budget < 1:
                 raise NotComparableError(f"{run.path} does not tell the budget of {row.arm!r}", "run it again")
-            if seen.setdefault((budget, row.arm, row.task_id, row.seed), row) is row:
+            if keep_once(seen, (budget, row.arm, row.task_id, row.seed), row):
                 rungs.setdefault(budget, []).append(row)
     return dict(sorted(rungs.items()))
 
@@ -109,6 +111,7 @@ def _curve(held: Mapping[int, list[EpisodeRow]], arm: str, seed: int) -> Success
     if not tasks:
         raise NotComparableError(f"no task of {arm!r} was judged in every rung", "run more episodes")
     kept = frozenset(tasks)
+    whole = success_at_budget(held, [arm])[arm]
     held = {budget: [row for row in rows if row.arm == arm and row.task_id in kept] for budget, rows in held.items()}
     by_rung = [_by_task(rows) for rows in held.values()]
     clusters = list(dict.fromkeys(by_rung[0][task][1] for task in tasks))
@@ -131,7 +134,7 @@ def _curve(held: Mapping[int, list[EpisodeRow]], arm: str, seed: int) -> Success
             band = Interval(low, high, 0.95, method)
         else:
             band = wilson(success * len(tasks), len(tasks), 1 - 0.05 / len(held))
-        safety = summary.safety
+        safety = whole[budget].safety
         points.append(
             CurvePoint(
                 budget,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from .intervals import Interval
+from .intervals import Interval, newcombe_paired
 from .lift import Pairing, estimate_lift
 from .power import POWER, margin_tasks
 from .verdict import points
@@ -36,8 +36,8 @@ class NonInferiority:
     tasks: int
     clusters: int
     tasks_needed: int | None
-    """Tasks with which equal arms are certified with 80 % power, at the observed spread; None when nothing differed, and
-    when the clusters are too few for any bound."""
+    """Tasks with which equal arms are certified with 80 % power, at the observed spread, and where nothing differed, with
+    which they are while nothing does; None when the clusters are too few for any bound."""
     method: str
     sentence: str
 
@@ -51,7 +51,10 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
         raise ValueError("a margin must be in (0, 1) and alpha in (0, 0.5)")
     lift = estimate_lift(pairing, seed=seed, confidence=1 - 2 * alpha)
     interval = lift.interval
-    needed = _needed(interval, lift.tasks, margin, alpha) if lift.discordance and interval.bounded else None
+    needed = None
+    if interval.bounded:
+        solved = sum(task.ours for task in pairing.tasks) / lift.tasks
+        needed = _needed(interval, lift.tasks, margin, alpha) if lift.discordance else _alike(solved, margin, alpha)
     if interval.low > -margin:
         word = Certainty.NON_INFERIOR
     elif interval.high < -margin:
@@ -60,7 +63,8 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
         word = Certainty.NOT_CERTIFIABLE
     else:
         word = Certainty.INCONCLUSIVE
-    least = f" about {needed:,} tasks of this spread would do" if needed and word is Certainty.NOT_CERTIFIABLE else ""
+    kind = "of this spread" if lift.discordance else "on which the arms agree like here"
+    least = f" about {needed:,} tasks {kind} would do" if needed and word is Certainty.NOT_CERTIFIABLE else ""
     least = least if interval.bounded else f" {lift.clusters} clusters are too few for any bound"
     sentence = (
         f"{word}: {lift.arm} against {lift.against}, margin {100 * margin:g} pp: lower bound {points(interval.low)} "
@@ -80,6 +84,22 @@ def non_inferiority(pairing: Pairing, margin: float, *, alpha: float = 0.05, see
         f"one-sided {100 * (1 - alpha):g} % bound, {interval.method}",
         sentence,
     )
+
+
+def _alike(solved: float, margin: float, alpha: float) -> int:
+    """Tasks of which both arms solve the same ones, this share, so many that Newcombe's bound is within the margin."""
+    low, high = 0, 1
+    while not _within(high, solved, margin, alpha):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _within(middle, solved, margin, alpha) else (middle, high)
+    return high
+
+
+def _within(tasks: int, solved: float, margin: float, alpha: float) -> bool:
+    outcomes = [float(i < round(solved * tasks)) for i in range(tasks)]
+    return newcombe_paired(outcomes, outcomes, 1 - 2 * alpha).low > -margin
 
 
 def _needed(interval: Interval, tasks: int, margin: float, alpha: float) -> int:

@@ -6,7 +6,7 @@ median is 0.21. Tasks count as independent; clusters make the true power lower.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -38,20 +38,20 @@ def paired_power(tasks: int, lift: float, discordance: float, alpha: float = ALP
         raise ValueError("discordance must be in (0, 1] and there must be a task")
     if not abs(lift) <= discordance:
         raise ValueError("a lift cannot exceed the discordance")
-    return _power(_critical_wins(tasks, alpha), lift, discordance)
+    return _power(tasks, discordance, alpha)(lift)
 
 
 def detectable_lift(tasks: int, discordance: float, power: float = POWER, alpha: float = ALPHA) -> float | None:
     """Smallest lift with at least this power, to 1e-4; None when there is none."""
     if not 0.0 < discordance <= 1.0 or tasks < 1:
         return None
-    critical = _critical_wins(tasks, alpha)
+    power_at = _power(tasks, discordance, alpha)
     low, high = 0.0, discordance
-    if _power(critical, high, discordance) < power:
+    if power_at(high) < power:
         return None
     while high - low > 1e-4:
         middle = (low + high) / 2
-        low, high = (low, middle) if _power(critical, middle, discordance) >= power else (middle, high)
+        low, high = (low, middle) if power_at(middle) >= power else (middle, high)
     return high
 
 
@@ -141,32 +141,35 @@ def sequential_power(
 
 
 @lru_cache(maxsize=16)
-def _critical_wins(tasks: int, alpha: float) -> NDArray[np.int64]:
-    """For m = 0..tasks discordant pairs: fewest wins at which the mid-p is at most alpha; m + 1 when never."""
+def _critical_wins(most: int, alpha: float) -> NDArray[np.int64]:
+    """For m = 0..most discordant pairs: fewest wins at which the mid-p is at most alpha; m + 1 when never."""
     import numpy as np
+    from scipy.stats import binom
 
-    critical = np.array([1, *(_fewest_wins(m, alpha) for m in range(1, tasks + 1))])
+    m = np.arange(1, most + 1)
+    # The mid-p of w wins is sf(w) + sf(w - 1): where sf reaches alpha / 2 it may be too large yet, one further it is not.
+    wins = np.maximum(np.asarray(binom.isf(alpha / 2, m, 0.5)).astype(np.int64), (m + 1) // 2)
+    wins += 2 * binom.sf(wins, m, 0.5) + binom.pmf(wins, m, 0.5) > alpha
+    critical = np.concatenate([[1], np.minimum(wins, m + 1)])
     critical.setflags(write=False)  # it is handed out again
     return critical
 
 
-@lru_cache(maxsize=2**16)
-def _fewest_wins(m: int, alpha: float) -> int:
-    """Of m discordant pairs; a search over numbers of tasks asks for the same again and again."""
+def _power(tasks: int, discordance: float, alpha: float) -> Callable[[float], float]:
+    """Lift -> power."""
     import numpy as np
     from scipy.stats import binom
 
-    wins = np.arange((m + 1) // 2, m + 1)
-    mid_p = 2 * binom.sf(wins, m, 0.5) + binom.pmf(wins, m, 0.5)
-    found = np.nonzero(mid_p <= alpha)[0]
-    return int(wins[found[0]]) if len(found) else m + 1
+    m = np.arange(tasks + 1)
+    chance = binom.pmf(m, tasks, discordance)
+    m = m[chance > 1e-18]  # the others add nothing, and of 100,000 tasks they are nearly all
+    chance = chance[m]
+    # Critical numbers do not depend on the tasks, so one table serves a search over these.
+    critical = _critical_wins(1 << tasks.bit_length(), alpha)[m]
 
+    def at(lift: float) -> float:
+        p = (discordance + lift) / (2 * discordance)
+        rejected = binom.sf(critical - 1, m, p) + binom.cdf(m - critical, m, p)
+        return float((chance * rejected).sum())
 
-def _power(critical: NDArray[np.int64], lift: float, discordance: float) -> float:
-    import numpy as np
-    from scipy.stats import binom
-
-    m = np.arange(len(critical))
-    p = (discordance + lift) / (2 * discordance)
-    rejected = binom.sf(critical - 1, m, p) + binom.cdf(m - critical, m, p)
-    return float((binom.pmf(m, len(critical) - 1, discordance) * rejected).sum())
+    return at

@@ -99,7 +99,11 @@ def paired_shift(
     _, sizes = cluster_sums(list(d), names)
     estimate, p, interval = hodges_lehmann(d), 1.0, None
     method = "all differences are equal: no test, no interval"
-    if len(np.unique(d)) > 1:
+    if len(np.unique(d)) == 1 and d[0]:
+        # Of all signs that the differences could have had, these and their opposites are the only ones so far out.
+        p = 2.0 ** (1 - len(sizes))
+        method = f"all differences are equal: exact sign flips of {len(sizes)} {'tasks' if len(sizes) == len(d) else 'clusters'}, no interval"
+    elif len(np.unique(d)) > 1:
         if len(sizes) == len(d):
             p, interval, method = _by_task(d, confidence)
         else:

@@ -72,7 +72,7 @@ def power(
             raise UsageError("--repeats must be at least 1 and --icc in [0, 1]", "e.g. --repeats 5 --icc 0.5") from None
         if worth > 100_000:
             raise UsageError(f"--n {tasks} with --repeats {repeats:g} is more than 100000 tasks", "give fewer")
-    plan = plan_power(tasks if worth is None else max(1, int(worth)), discordance)
+    plan = plan_power(tasks if worth is None else max(1, round(worth)), discordance)
     value: dict[str, Any] = {**asdict(plan), "methods": METHODS}
     smallest = f"a lift of {points(plan.detectable_lift)}" if plan.detectable_lift else "no possible lift"
     lines = [
@@ -81,7 +81,7 @@ def power(
     ]
     if worth is not None:
         value["effective_tasks"] = worth
-        lines.insert(0, f"{tasks} x {repeats:g} at a correlation of {icc:g} are worth {worth:.0f} independent tasks.")
+        lines.insert(0, f"{tasks} x {repeats:g} at a correlation of {icc:g} are worth {plan.tasks} independent tasks.")
     if margin is not None:
         needed = ceil(margin_tasks(margin / 100, discordance))
         enough = plan.tasks >= needed

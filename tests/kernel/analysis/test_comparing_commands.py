@@ -9,6 +9,8 @@ import pytest
 from judged_runs import episodes, run_folder
 
 from apex_framework.cli.boundary import run
+from apex_framework.experiment.manifest import write_manifest
+from apex_framework.ports import SystemFiles
 from apex_framework.scripts.compute_lift import main as compute_lift
 from apex_framework.scripts.pick_best_static import main as pick_best_static
 
@@ -258,3 +260,35 @@ def test_power_says_what_can_be_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["--json", "power", "--n", "300", "--discordance", "0.2"]) == 0
     assert json.loads(capsys.readouterr().out)["detectable_lift"] == pytest.approx(0.071, abs=1e-3)
     assert run(["power", "--n", "0"]) == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["compare"], ["slo"], ["value", "--controller", "static:star"], ["compare", "--curve"]]
+)
+def test_a_folder_of_another_version_is_one_line(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50, "static:star": 40, "single": 30})
+    told = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**told, "format": 2}))
+    assert run([*command, str(folder)]) != 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "another version" in line]
+    assert len(lines) == 1 and "error[E0303]" in lines[0]
+
+
+def test_repeats_are_worth_one_number_of_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["power", "--n", "100", "--repeats", "5", "--icc", "0.5"]) == 0
+    out = capsys.readouterr().out
+    assert "are worth 167 independent tasks" in out and "167 tasks at discordance" in out
+
+
+def test_verify_tells_once_that_a_folder_is_of_another_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder(tmp_path / "r", {"bandit_v1": 50})
+    told = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**told, "format": 2}))
+    write_manifest(folder, SystemFiles())
+    assert run(["verify", str(folder)]) == 5
+    captured = capsys.readouterr()
+    assert captured.err.count("another version") == 1 and "CHANGED" in captured.out

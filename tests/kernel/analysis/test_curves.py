@@ -62,6 +62,16 @@ def test_violations_and_their_size_stand_beside_each_rung() -> None:
     assert (curve.points[0].violations, curve.points[0].overspend) == (1, 250.0)
 
 
+def test_an_episode_over_budget_counts_although_nobody_could_grade_it_and_its_task_is_left_out() -> None:
+    held = ladder(np.random.default_rng(0), 10, (0.3, 0.5, 0.6))
+    held[10_000][0] = EpisodeRow("a", "t0", 0, False, 10_250, 1, 0, 0, "infrastructure", "m0")
+    held[30_000][1] = EpisodeRow("a", "t1", 0, False, 9_000, 1, 0, 0, "infrastructure", "m0")
+    held[100_000][1] = EpisodeRow("a", "t1", 0, False, 100_500, 1, 0, 0, "done", "m0")
+    (curve,) = success_curves(held, ["a"])
+    assert curve.tasks == 38
+    assert [(p.violations, p.overspend) for p in curve.points] == [(1, 250.0), (0, 0.0), (1, 500.0)]
+
+
 def test_rungs_over_other_tasks_are_refused() -> None:
     held = ladder(np.random.default_rng(0), 10, (0.3, 0.5, 0.6))
     held[30_000].pop()
@@ -81,3 +91,16 @@ def test_runs_make_a_ladder_when_their_arms_differ_in_the_budget_only() -> None:
         rungs_of([run(10_000), run(30_000, candidates=4)])
     with pytest.raises(NotComparableError, match="does not tell the budget"):
         rungs_of([run(None)])
+
+
+def test_runs_of_one_rung_must_agree_on_their_episodes_and_on_the_policy_of_an_arm() -> None:
+    def run(name: str, success: bool, policy: str = "p1") -> RunData:
+        rows = (EpisodeRow("a", "t", 0, success, 1, 1, 0, 0, "done"),)
+        arms = {"a": {"name": "a", "budget": 10_000}}
+        return RunData(Path(name), rows, "mini", "dev", "d", arms=arms, policies={"a": policy})
+
+    assert len(rungs_of([run("r", True), run("s", True)])[10_000]) == 1
+    with pytest.raises(NotComparableError, match="differs between the runs"):
+        rungs_of([run("r", True), run("s", False)])
+    with pytest.raises(NotComparableError, match="'a' has another policy in s"):
+        rungs_of([run("r", True), run("s", True, "p2")])

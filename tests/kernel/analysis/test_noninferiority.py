@@ -34,6 +34,16 @@ def test_the_four_words() -> None:
 def test_agreeing_arms_are_certified_by_enough_tasks_only() -> None:
     assert judged(0, 0, 60, 0.02) is Certainty.NOT_CERTIFIABLE
     assert judged(0, 0, 400, 0.02) is Certainty.NON_INFERIOR
+    some = [t < 20 for t in range(60)]
+    told = non_inferiority(pair(rows(some, some), "a", "b"), 0.02)
+    assert told.word is Certainty.NOT_CERTIFIABLE and told.tasks_needed is not None
+    assert f"about {told.tasks_needed:,} tasks on which the arms agree like here would do" in told.sentence
+    for tasks, word in (
+        (told.tasks_needed, Certainty.NON_INFERIOR),
+        (told.tasks_needed - 3, Certainty.NOT_CERTIFIABLE),
+    ):
+        alike = [3 * t < tasks for t in range(tasks)]
+        assert non_inferiority(pair(rows(alike, alike), "a", "b"), 0.02).word is word
 
 
 @pytest.mark.parametrize(("discordance", "tasks"), [(0.10, 1546), (0.20, 3092)])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from apex_framework.analysis import detectable_lift, mcnemar_mid_p, paired_power, plan_power, tasks_needed
 from apex_framework.analysis.power import _critical_wins
@@ -73,3 +76,27 @@ def test_a_plan_says_what_it_can_show() -> None:
 def test_impossible_values_are_refused(lift: float, discordance: float) -> None:
     with pytest.raises(ValueError):
         paired_power(100, lift, discordance)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.01, 0.002])
+def test_critical_wins_are_those_of_a_search_over_every_number_of_pairs(alpha: float) -> None:
+    def fewest(m: int) -> int:
+        wins = np.arange((m + 1) // 2, m + 1)
+        found = np.nonzero(2 * binom.sf(wins, m, 0.5) + binom.pmf(wins, m, 0.5) <= alpha)[0]
+        return int(wins[found[0]]) if len(found) else m + 1
+
+    assert _critical_wins(400, alpha).tolist() == [1, *(fewest(m) for m in range(1, 401))]
+
+
+def test_power_is_the_sum_over_all_numbers_of_discordant_pairs() -> None:
+    for tasks, lift, discordance in ((30, 0.1, 0.3), (300, 0.05, 0.2), (700, -0.02, 0.05)):
+        m, critical, p = np.arange(tasks + 1), _critical_wins(tasks, 0.05), (discordance + lift) / (2 * discordance)
+        rejected = binom.sf(critical - 1, m, p) + binom.cdf(m - critical, m, p)
+        whole = float((binom.pmf(m, tasks, discordance) * rejected).sum())
+        assert paired_power(tasks, lift, discordance) == pytest.approx(whole, abs=1e-12)
+
+
+def test_a_hundred_thousand_tasks_are_no_more_work_than_a_glance() -> None:
+    begun = time.process_time()
+    assert plan_power(100_000).detectable_lift == pytest.approx(0.0041, abs=1e-4)
+    assert time.process_time() - begun < 5

@@ -83,7 +83,11 @@ def test_clusters_widen_the_interval_and_are_named() -> None:
 
 def test_equal_one_and_impossible_differences() -> None:
     same = paired_shift([3.0, 3.0, 3.0])
-    assert (same.estimate, same.p, same.interval) == (3.0, 1.0, None) and "all differences are equal" in same.method
+    assert (same.estimate, same.p, same.interval) == (3.0, 0.25, None) and "all differences are equal" in same.method
+    assert paired_shift([0.0] * 20).p == 1.0
+    assert paired_shift([100.0] * 20).p == 2.0**-19
+    assert paired_shift([-7.0] * 20, [str(i // 2) for i in range(20)]).p == 2.0**-9
+    assert paired_shift([5.0]).p == 1.0
     assert paired_shift([5.0]).interval is None
     for wrong in ([], [1.0, math.nan], [math.inf, 1.0]):
         with pytest.raises(ValueError):
