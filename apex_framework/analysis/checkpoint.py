@@ -5,6 +5,7 @@ The same checkpoint gives the same bytes: the archive is written without compres
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -29,6 +30,18 @@ def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
             numpy.lib.format.write_array(member, numpy.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), member.getvalue())
     return out.getvalue()
+
+
+def checkpoint_text(checkpoint: Checkpoint) -> str:
+    """All of it as one text, for what travels without files."""
+    arrays = base64.b64encode(checkpoint_bytes(checkpoint)).decode()
+    return json.dumps({"arrays": arrays, "meta": dict(checkpoint.meta)})
+
+
+def checkpoint_of(text: str) -> Checkpoint:
+    """The inverse of ``checkpoint_text``."""
+    data = json.loads(text)
+    return Checkpoint(_arrays(io.BytesIO(base64.b64decode(data["arrays"]))), data["meta"])
 
 
 def checkpoint_digest(checkpoint: Checkpoint) -> str:
@@ -57,17 +70,20 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, about: Mapping[str, Any
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read what ``write_checkpoint`` wrote. Raises ArtifactError when it is missing or damaged."""
-    import numpy
-
     path = path.with_suffix(".npz")
     try:
         data = json.loads(path.with_suffix(".json").read_text())
-        with numpy.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        checkpoint = Checkpoint(arrays, data["meta"])
+        checkpoint = Checkpoint(_arrays(path), data["meta"])
         digest = data["digest"]
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ArtifactError(f"cannot read the policy {path}: {error}", "train it again: apex train") from error
     if checkpoint_digest(checkpoint) != digest:
         raise ArtifactError(f"the policy {path} does not match its digest", "train it again: apex train")
     return checkpoint
+
+
+def _arrays(source: Path | io.BytesIO) -> dict[str, Any]:
+    import numpy
+
+    with numpy.load(source, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

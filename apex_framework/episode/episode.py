@@ -223,6 +223,10 @@ class Episode:
     def _deciding(self, clock: Clock, guard: EpisodeGuard) -> Deciding:
         arm = self.arm
         controller = self.shop.catalog.make("controller", arm.controller, **arm.controller_options)
+        if (learned := self.job.run.get("learned")) is not None:
+            from ..analysis.checkpoint import checkpoint_of
+
+            controller.load(checkpoint_of(learned))
         frozen = not (arm.online or self.job.run.get("explore"))
         controller.begin(EpisodeContext(self.id, self.seed, arm.topologies, arm.budget, arm.dwell, frozen))
         return Deciding(

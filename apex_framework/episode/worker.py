@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 import logging
+import pickle
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from types import FrameType
 
 from ..interfaces import EpisodeJob, EpisodeResult, infrastructure_failure
@@ -36,12 +39,38 @@ def main(descriptor: int, work: str) -> None:
         try:
             do = do or _load(work)
             result = do(job)
+            if not isinstance(result, EpisodeResult):
+                raise TypeError(f"{work} returned a {type(result).__name__}, not an EpisodeResult")
         except Exception as error:  # noqa: BLE001 - a worker's edge: whatever breaks, the job comes back as failed
             result = infrastructure_failure(job, f"{type(error).__name__}: {error}")
         try:
-            connection.send(result)
+            connection.send_bytes(_packed(result, job))
         except OSError:
             return
+
+
+def _packed(result: EpisodeResult, job: EpisodeJob) -> bytes:
+    """As ``Connection.recv`` takes it; of a result that cannot travel, a failure that says what cannot."""
+    try:
+        return _travels(result)
+    except Exception:  # noqa: BLE001 - a worker's edge: a plugin's value may break in any way while it is packed
+        return _travels(infrastructure_failure(job, _untransportable(result)))
+
+
+def _travels(value: object) -> bytes:
+    """Pickled, and unpickled to see that it can be."""
+    packed = bytes(ForkingPickler.dumps(value))
+    pickle.loads(packed)
+    return packed
+
+
+def _untransportable(result: EpisodeResult) -> str:
+    for part in fields(result):
+        try:
+            _travels(getattr(result, part.name))
+        except Exception as error:  # noqa: BLE001 - as above
+            return f"the episode's {part.name} cannot be sent from its process: {type(error).__name__}: {error}"
+    return "the episode's result cannot be sent from its process"
 
 
 def _load(work: str) -> Callable[[EpisodeJob], EpisodeResult]:

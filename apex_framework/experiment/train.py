@@ -7,13 +7,11 @@ it was when the round began, and the updates of a round are applied in the order
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from ..analysis import write_checkpoint
+from ..analysis.checkpoint import checkpoint_text
 from ..catalog import Catalog
 from ..episode.arm import Arm
 from ..episode.budgeting import TOO_LITTLE
@@ -109,13 +107,12 @@ class Trainer:
         And GlobalBudgetSpentError when a ceiling that episodes share cut one short, for such an episode teaches nothing;
         BudgetStoreError when it did because it could not be asked.
         """
-        with tempfile.TemporaryDirectory(prefix="apex-train-") as folder, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             if isinstance(self._executor, contextlib.AbstractContextManager):
                 stack.enter_context(self._executor)
             for number, keys in enumerate(self._schedule()):
-                policy = Path(folder) / f"round-{number}.npz"
-                write_checkpoint(policy, self.checkpoint)
-                jobs = [self._job(index, task, seed, policy) for index, task, seed in keys]
+                learned = checkpoint_text(self.checkpoint)
+                jobs = [self._job(index, task, seed, learned) for index, task, seed in keys]
                 results = sorted(
                     self._executor.run(iter(jobs), self._work, workers=self._workers), key=lambda result: result.index
                 )
@@ -134,13 +131,16 @@ class Trainer:
         for start in range(0, t.episodes, t.round):
             yield order[start : min(start + t.round, t.episodes)]
 
-    def _job(self, index: int, task: str, seed: int, policy: Path) -> EpisodeJob:
+    def _job(self, index: int, task: str, seed: int, learned: str) -> EpisodeJob:
+        """The job carries the policy itself: a worker may be on another machine, which sees no file of this one."""
         t = self._training
+        run = {**t.run, "explore": True, "transitions": True}
         if index < t.warm_start:
             arm = replace(t.arm, controller=t.teacher, controller_options={})
         else:
-            arm = replace(t.arm, controller_options={**t.arm.controller_options, "policy": str(policy)})
-        return EpisodeJob(index, arm.to_json(), task, seed, {**t.run, "explore": True, "transitions": True})
+            arm = replace(t.arm, controller_options={**t.arm.controller_options, "policy": UNTRAINED})
+            run["learned"] = learned
+        return EpisodeJob(index, arm.to_json(), task, seed, run)
 
     def _learn(self, number: int, results: Sequence[EpisodeResult]) -> Round:
         for result in results:

@@ -27,6 +27,7 @@ def check_executor(make: Make) -> None:
             "has_a_name": lambda: check_has_a_name(make),
             "no_jobs_no_results": lambda: check_no_jobs_no_results(make),
             "one_result_per_job": lambda: check_one_result_per_job(make),
+            "no_result_twice": lambda: check_no_result_twice(make),
             "results_arrive_whole": lambda: check_results_arrive_whole(make),
             "a_failing_job_comes_back": lambda: check_a_failing_job_comes_back(make),
             "a_dying_worker_costs_one_job": lambda: check_a_dying_worker_costs_one_job(make),
@@ -48,10 +49,16 @@ def check_no_jobs_no_results(make: Make) -> None:
 
 
 def check_one_result_per_job(make: Make) -> None:
-    """Every job is answered once, with more jobs than workers and with fewer."""
+    """Every job is answered, with more jobs than workers and with fewer."""
     for count, workers in ((5, 2), (1, 2), (3, 1)):
-        got = sorted(r.index for r in make().run(jobs("echo", count), work, workers=workers))
+        got = sorted({r.index for r in make().run(jobs("echo", count), work, workers=workers)})
         assert got == list(range(count)), f"{count} jobs, {workers} workers: results {got}"
+
+
+def check_no_result_twice(make: Make) -> None:
+    """No job is answered twice: a run refuses the second answer."""
+    got = [r.index for r in make().run(jobs("echo", 3), work, workers=2)]
+    assert len(set(got)) == len(got), f"results {sorted(got)}"
 
 
 def check_results_arrive_whole(make: Make) -> None:

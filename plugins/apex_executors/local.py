@@ -96,7 +96,7 @@ class LocalExecutor:
                 idle.append(flight.worker)
                 results.append(result)
                 continue
-            status = flight.worker.stop()
+            status = flight.worker.stop(busy=False)  # a signal now would be taken for what ended it
             if flight.attempt == 1:
                 again.append(flight.job)
             else:

@@ -54,6 +54,16 @@ class TakesFour(Sound):
         yield from super().run(islice(jobs, 4), work, workers=workers)
 
 
+class TellsTwice(Sound):
+    """Sends every result again, as after an answer that seemed lost."""
+
+    def run(self, jobs: Iterable[EpisodeJob], work: Work, *, workers: int) -> Iterator[EpisodeResult]:
+        """Each of them two times."""
+        for result in super().run(jobs, work, workers=workers):
+            yield result
+            yield result
+
+
 class LosesPatches(Sound):
     """Sends the record only."""
 
@@ -95,6 +105,7 @@ BROKEN: dict[str, Callable[[], Executor]] = {
     "has_a_name": Nameless,
     "no_jobs_no_results": NeedsAJob,
     "one_result_per_job": TakesFour,
+    "no_result_twice": TellsTwice,
     "results_arrive_whole": LosesPatches,
     "a_failing_job_comes_back": TakesFailureForSuccess,
     "a_dying_worker_costs_one_job": DropsDeadJobs,

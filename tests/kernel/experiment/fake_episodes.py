@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from apex_framework.analysis.checkpoint import checkpoint_of
 from apex_framework.budget import Grant, Ledger
 from apex_framework.episode.arm import Arm
 from apex_framework.episode.budgeting import build_guard
@@ -135,6 +136,8 @@ def taught(job: EpisodeJob) -> EpisodeResult:
     """An episode in which the real controller decides four times, with the transitions that it would learn from."""
     catalog = load_plugins().catalog
     controller = catalog.make("controller", job.arm["controller"], **job.arm["controller_options"])
+    if "learned" in job.run:
+        controller.load(checkpoint_of(job.run["learned"]))
     topologies = tuple(job.arm["topologies"])
     controller.begin(EpisodeContext("e", job.seed, topologies, 10_000, frozen=not job.run["explore"]))
     result = work(job)

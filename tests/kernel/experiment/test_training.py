@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import ModuleType
 
 import pytest
 
 from apex_executors.local import LocalExecutor
-from apex_framework.analysis import checkpoint_bytes
+from apex_framework.analysis import checkpoint_bytes, checkpoint_digest
+from apex_framework.analysis.checkpoint import checkpoint_of
 from apex_framework.catalog import Catalog
 from apex_framework.episode.arm import Arm
 from apex_framework.errors import ConfigError, RuntimeFault
+from apex_framework.experiment.run import Work
 from apex_framework.experiment.train import Round, Trainer, Training
+from apex_framework.interfaces import EpisodeJob, EpisodeResult
 from apex_framework.plugins import load_plugins
 
 TRAINING = Training(
@@ -64,3 +69,25 @@ def test_a_round_without_a_single_episode_is_an_error(catalog: Catalog, fake_epi
     trainer = Trainer(TRAINING, catalog, LocalExecutor(), fake_episodes.raising)
     with pytest.raises(RuntimeFault, match="no luck"):
         next(trainer.rounds())
+
+
+def test_a_job_carries_its_policy_and_names_no_file_of_this_machine(
+    catalog: Catalog, fake_episodes: ModuleType
+) -> None:
+    jobs: list[EpisodeJob] = []
+
+    class Told(LocalExecutor):
+        def run(self, todo: Iterable[EpisodeJob], work: Work, *, workers: int) -> Iterator[EpisodeResult]:
+            todo = list(todo)
+            jobs.extend(todo)
+            return super().run(todo, work, workers=workers)
+
+    trainer = Trainer(TRAINING, catalog, Told(), fake_episodes.taught)
+    policies = [trainer.checkpoint]
+    policies += [trainer.checkpoint for _ in trainer.rounds()]
+    assert ["learned" in job.run for job in jobs] == [False] * 5 + [True] * 7  # the teacher acts first
+    carried = [checkpoint_of(job.run["learned"]) for job in jobs[5:]]
+    known = [checkpoint_digest(policies[1])] * 5 + [checkpoint_digest(policies[2])] * 2
+    assert [checkpoint_digest(one) for one in carried] == known
+    assert {job.arm["controller_options"]["policy"] for job in jobs[5:]} == {"none"}
+    json.dumps([[job.arm, job.run] for job in jobs])

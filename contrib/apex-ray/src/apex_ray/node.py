@@ -71,7 +71,7 @@ class Node:
         result = worker.do(job)
         if result is None:
             self._worker = None
-            return Died(worker.end())
+            return Died(worker.ended())
         return result
 
     def leave(self) -> None:
@@ -109,6 +109,12 @@ class Worker:
         except (EOFError, OSError):
             return None
         return result if isinstance(result, EpisodeResult) else None
+
+    def ended(self) -> int:
+        """Exit status of one that is ending by itself: a signal now would be taken for what ended it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(GRACE_S)
+        return self.end()
 
     def end(self) -> int:
         """Tell it to leave, make it after ``GRACE_S``; its exit status. Idempotent, from any thread.
