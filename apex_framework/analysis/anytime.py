@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .lift import Pairing
-from .sequential import bets_at, e_value
+from .sequential import Bet, bets_at, e_value
 from .verdict import GO_LIFT, points
 
 ON = "ON"
@@ -64,7 +64,7 @@ def evidence_at(
     Raises NotComparableError for a task that is not in ``order``.
     """
     tasks, bets = bets_at(pairing, order, look, unit)
-    differences = bets if unit == "task" else bets_at(pairing, order, look, "task")[1]
+    differences = [bet.gain for bet in (bets if unit == "task" else bets_at(pairing, order, look, "task")[1])]
     enough = 1 / alpha
     low, high = -1.0, 1.0
     if bounds:
@@ -135,21 +135,21 @@ def sentence_at(
     return f"{decision}: over {best.against} {span}.{shown}{lack}"
 
 
-def _against(differences: Sequence[float], mean: float, *, above: bool) -> float:
-    """Capital of bets on a mean above (or below) ``mean``, scaled so that no bet can lose more than its stake."""
+def _against(bets: Sequence[Bet], mean: float, *, above: bool) -> float:
+    """Capital of bets on a lift above (or below) ``mean``, scaled so that none can lose more than its stake."""
     sign, scale = (1.0 if above else -1.0), 1.0 + abs(mean)
-    return e_value([max(-1.0, min(1.0, sign * (d - mean) / scale)) for d in differences])
+    return e_value([max(-1.0, min(1.0, sign * (bet.gain - bet.weight * mean) / scale)) for bet in bets])
 
 
-def _bound(differences: Sequence[float], enough: float, *, above: bool) -> float:
+def _bound(bets: Sequence[Bet], enough: float, *, above: bool) -> float:
     """The mean farthest from -1 (or 1) that is excluded; bisection, for the capital falls as the mean comes nearer."""
     out = -1.0 if above else 1.0
-    if not differences or _against(differences, out, above=above) < enough:
+    if not bets or _against(bets, out, above=above) < enough:
         return out
-    inside = sum(differences) / len(differences)
+    inside = sum(bet.gain for bet in bets) / sum(bet.weight for bet in bets)
     for _ in range(_HALVINGS):
         middle = (out + inside) / 2
-        if _against(differences, middle, above=above) >= enough:
+        if _against(bets, middle, above=above) >= enough:
             out = middle
         else:
             inside = middle

@@ -3,15 +3,20 @@
 A player who bets a share of the capital on "the arm is better" at every task cannot expect to win when it is not. The
 capital, averaged over shares that are fixed beforehand, is the e-value; by Ville's inequality it ever reaches 1/alpha
 with a chance of at most alpha. On single wins and losses it is the beta-binomial mixture restricted to p > 1/2.
+
+The lift weighs tasks, and clusters are what is drawn: a bet is on the sum of a cluster's differences, which has a mean of
+at most 0 where the lift has, also when large clusters gain more or less than small ones. It is divided by the size of
+the largest cluster, so that none can lose more than its stake.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import NotComparableError
 from .lift import PairedTask, Pairing
@@ -23,6 +28,15 @@ if TYPE_CHECKING:
 UNITS = ("task", "cluster")
 ALPHA = 0.025
 """One-sided, as the bounds of the verdict."""
+
+
+class Bet(NamedTuple):
+    """What is bet on at once: ``gain - weight * m`` has the mean 0 where the lift is m, and lies within 1 + abs(m)."""
+
+    gain: float
+    """Of a task, its difference; of a cluster, the sum of its tasks' over the tasks of the largest cluster planned."""
+    weight: float
+    """1, or its judged tasks over those of the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +94,9 @@ def sequential_test(
     ``reached`` is how many of them, from the first, have been run (all, when None).
 
     Bets on ``task`` take tasks as independent: where those of a cluster are alike, luck is called better more often than
-    ``alpha`` says. Bets on ``cluster`` do not: a cluster's mean difference is one bet, made when the last of its tasks in
-    ``order`` is in, so most of the evidence comes late unless the plan is ordered by cluster. Where every cluster is one
+    ``alpha`` says. Bets on ``cluster`` do not: the sum of a cluster's differences is one bet, made when the last of its
+    tasks in ``order`` is in, so most of the evidence comes late unless the plan is ordered by cluster. In another order
+    small clusters are complete first, and looks before the last are right only where lifts do not go with sizes. Where every cluster is one
     task the two are the same. Raises ValueError for looks that do not increase, NotComparableError for a task that is not in ``order``.
     """
     if not looks or any(b <= a for a, b in zip([0, *looks], looks, strict=False)) or not 0.0 < alpha < 1.0:
@@ -92,11 +107,13 @@ def sequential_test(
     found: list[Look] = []
     for look in (n for n in looks if n <= end):
         seen, bets = bets_at(pairing, order, look, unit)
-        value = e_value(bets)
+        value = e_value(bet.gain for bet in bets)
         crossed = value >= 1 / alpha or bool(found and found[-1].crossed)
         found.append(Look(look, seen, len(bets), value, crossed))
     method = f"one-sided betting e-process over {unit}s, shares uniform on (0, 1); valid at every look"
-    assumed = "tasks taken as independent" if unit == "task" else "clusters taken as independent"
+    assumed = (
+        "tasks taken as independent" if unit == "task" else "clusters taken as independent, each weighs as its tasks"
+    )
     return Sequential(
         pairing.arm,
         pairing.against,
@@ -108,8 +125,8 @@ def sequential_test(
     )
 
 
-def bets_at(pairing: Pairing, order: Mapping[str, str], look: int, unit: str) -> tuple[int, list[float]]:
-    """Tasks of the first ``look`` that both arms were judged on, and the differences that are bet on at this look.
+def bets_at(pairing: Pairing, order: Mapping[str, str], look: int, unit: str) -> tuple[int, list[Bet]]:
+    """Tasks of the first ``look`` that both arms were judged on, and what is bet on at this look.
 
     Raises NotComparableError for a task that is not in ``order``.
     """
@@ -119,7 +136,7 @@ def bets_at(pairing: Pairing, order: Mapping[str, str], look: int, unit: str) ->
     names = list(order)
     seen = [judged[task] for task in names[:look] if task in judged]
     if unit == "task":
-        return len(seen), [t.ours - t.theirs for t in seen]
+        return len(seen), [Bet(t.ours - t.theirs, 1.0) for t in seen]
     return len(seen), _cluster_bets(seen, order, {order[task] for task in names[look:]})
 
 
@@ -174,8 +191,9 @@ def _legendre(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return nodes, weights
 
 
-def _cluster_bets(seen: Sequence[PairedTask], order: Mapping[str, str], unfinished: set[str]) -> list[float]:
+def _cluster_bets(seen: Sequence[PairedTask], order: Mapping[str, str], unfinished: set[str]) -> list[Bet]:
+    largest = max(Counter(order.values()).values(), default=1)
     clusters: dict[str, list[float]] = {}
     for task in seen:
         clusters.setdefault(order[task.task_id], []).append(task.ours - task.theirs)
-    return [sum(d) / len(d) for name, d in clusters.items() if name not in unfinished]
+    return [Bet(sum(d) / largest, len(d) / largest) for name, d in clusters.items() if name not in unfinished]

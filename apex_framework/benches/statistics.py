@@ -30,6 +30,9 @@ CLUSTERED = (
     (MODULES, (0.0, 0.14), (0.0, TRUTH, 0.15)),
 )
 """Sizes of clusters, how far their lifts lie from the mean, and means."""
+UNEQUAL = (20,) * 10 + (2,) * 50
+RELATED = ((-0.25, 0.0), (0.25, TRUTH))
+"""By how much the largest clusters' lift lies above that of the smallest, and the mean over tasks."""
 
 
 def run(args: Any = None) -> Iterator[dict[str, object]]:
@@ -44,6 +47,8 @@ def run(args: Any = None) -> Iterator[dict[str, object]]:
     for sizes, spreads, lifts in CLUSTERED:
         for spread, lift in product(spreads, lifts):
             yield from clustered_looks(experiments, seed, sizes, spread, lift)
+    for related, lift in RELATED:
+        yield from clustered_looks(experiments, seed, UNEQUAL, 0.0, lift, related=related)
     yield from off_policy(max(1, experiments // 4), seed)
 
 
@@ -191,11 +196,11 @@ def sequential(experiments: int, seed: int) -> Iterator[dict[str, object]]:
 
 
 def clustered_looks(
-    experiments: int, seed: int, sizes: Sequence[int], spread: float, lift: float
+    experiments: int, seed: int, sizes: Sequence[int], spread: float, lift: float, *, related: float = 0.0
 ) -> Iterator[dict[str, object]]:
     """Looks at a third, two thirds and all tasks of clusters whose lifts lie evenly within ``spread`` of the mean ``lift``.
 
-    Share of experiments in which some look has enough evidence: of "better"; or, at a lift of 5 points, of "below 5
+    With ``related`` the lift goes with the size: the largest clusters' lies by so much above that of the smallest. Share of experiments in which some look has enough evidence: of "better"; or, at a lift of 5 points, of "below 5
     points", which is all that KILL needs. Bets by cluster and by task, each in its own order.
     """
     import numpy as np
@@ -204,11 +209,14 @@ def clustered_looks(
     from ..analysis.anytime import evidence_at
     from ..analysis.lift import PairedTask
 
-    rng = np.random.default_rng([seed, 5, len(sizes), round(100 * spread), round(100 * lift)])
+    stream = [seed, 5, len(sizes), round(100 * spread), round(100 * lift)]
+    rng = np.random.default_rng([*stream, round(100 * (1 + related))] if related else stream)
     names, n = np.repeat(np.arange(len(sizes)), sizes), sum(sizes)
+    own = np.repeat(sizes, sizes).astype(float)
+    by_size = related * (own - own.mean()) / (max(sizes) - min(sizes)) if related else 0.0
     found = {"cluster": 0, "task": 0}
     for _ in range(experiments):
-        tilt = (lift + rng.uniform(-spread, spread, len(sizes))[names]) / 2
+        tilt = (lift + by_size + rng.uniform(-spread, spread, len(sizes))[names]) / 2
         u = rng.random(n)
         outcomes = zip(names, u < 0.165 + tilt, u > 1 - (0.165 - tilt), strict=True)
         tasks = tuple(PairedTask(f"t{i}", str(c), "", float(w), float(x)) for i, (c, w, x) in enumerate(outcomes))
@@ -221,7 +229,8 @@ def clustered_looks(
                 )
             found[unit] += seen is not None and (seen.small if lift == TRUTH else seen.better)
     metric = "false better" if not lift else "false KILL" if lift == TRUTH else "better"
-    case = f"looks, {n} tasks in {len(sizes)} clusters, effects of ±{100 * spread:.0f} pp, lift of {100 * lift:.0f} pp"
+    effects = f"large ones {100 * related:+.0f} pp" if related else f"effects of ±{100 * spread:.0f} pp"
+    case = f"looks, {n} tasks in {len(sizes)} clusters, {effects}, lift of {100 * lift:.0f} pp"
     for unit, count in found.items():
         yield _row(case, f"bets by {unit}", metric, round(count / experiments, 4))
 

@@ -21,6 +21,8 @@ from apex_framework.analysis import (
     sequential_power,
     sequential_test,
 )
+from apex_framework.analysis.anytime import evidence_at
+from apex_framework.analysis.lift import PairedTask, Pairing
 from apex_framework.errors import NotComparableError
 
 
@@ -150,3 +152,29 @@ def test_impossible_looks_and_strange_tasks_are_refused() -> None:
     for bets in ([1.5], [nan]):
         with pytest.raises(ValueError):
             e_value(bets)
+
+
+def test_a_bet_on_a_cluster_weighs_its_tasks() -> None:
+    """2 clusters of 10 and 10 of 1; the largest that is planned is the unit, also before it is in."""
+    order = {f"t{t}": f"m{t // 10}" if t >= 10 else f"s{t}" for t in range(30)}
+    tasks = tuple(PairedTask(task, cluster, "", 1.0, 0.0) for task, cluster in order.items())
+    looks = sequential_test(Pairing("a", "b", tasks, 30, 30), order, (10, 20, 30)).looks
+    assert [look.e_value for look in looks] == pytest.approx(
+        [e_value([0.1] * 10), e_value([0.1] * 10 + [1.0]), e_value([0.1] * 10 + [1.0] * 2)]
+    )
+    equal = {f"t{t}": f"m{t // 3}" for t in range(30)}
+    found = sequential_test(Pairing("a", "b", tasks, 30, 30), equal, (30,)).looks[0]
+    assert found.e_value == pytest.approx(e_value([1.0] * 10))
+
+
+def test_the_anytime_interval_of_unequal_clusters_holds_the_estimate_that_weighs_tasks() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        order = {f"t{t}": f"m{t // 20}" if t < 200 else f"s{t // 2}" for t in range(300)}
+        gains = rng.random(300) < np.where(np.arange(300) < 200, 0.8, 0.1)
+        tasks = tuple(
+            PairedTask(t, c, "", float(g), float(not g)) for (t, c), g in zip(order.items(), gains, strict=True)
+        )
+        found = evidence_at(Pairing("a", "b", tasks, 300, 300), order, 300, alpha=0.025)
+        assert found.low <= found.estimate <= found.high
+        assert found.estimate == pytest.approx(float(np.mean(2 * gains - 1)))

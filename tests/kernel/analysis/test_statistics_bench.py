@@ -68,3 +68,12 @@ def test_every_row_has_the_form_of_a_bench() -> None:
     for row in [*bench.sequential(30, 0), *bench.off_policy(2, 0), *bench.shift_coverage(8, 2, 0)]:
         assert set(row) == {"bench", "case", "contender", "metric", "value", "unit"}
         assert row["bench"] == "statistics" and isinstance(row["value"], float)
+
+
+@pytest.mark.parametrize(("related", "lift", "contender"), [(-0.25, 0.0, "better"), (0.25, bench.TRUTH, "KILL")])
+def test_bets_by_cluster_keep_their_promise_where_lifts_go_with_the_sizes_of_clusters(
+    related: float, lift: float, contender: str
+) -> None:
+    """Means of clusters, which weigh small ones as much as large ones, err in a third of experiments: the lift weighs tasks."""
+    (row, _) = bench.clustered_looks(200, 0, bench.UNEQUAL, 0.0, lift, related=related)
+    assert row["metric"] == f"false {contender}" and isinstance(row["value"], float) and row["value"] <= 0.025

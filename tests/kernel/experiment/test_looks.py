@@ -141,16 +141,18 @@ def test_what_a_look_says_agrees_with_the_e_process_of_compare() -> None:
 def test_a_bound_is_the_e_process_turned_round(differences: list[float], mean: float) -> None:
     """A mean is excluded exactly when bets against it have reached 1/alpha."""
     from apex_framework.analysis.anytime import _against
+    from apex_framework.analysis.sequential import Bet
 
+    bets = [Bet(d, 1.0) for d in differences]
     tasks = tuple(PairedTask(f"t{i}", "m", "", max(d, 0.0), max(-d, 0.0)) for i, d in enumerate(differences))
     order = {task.task_id: "m" for task in tasks}
     pairing = Pairing("a", "b", tasks, len(tasks), len(tasks))
     found = evidence_at(pairing, order, len(tasks), alpha=0.05, claim=mean, unit="task")
     assert -1.0 <= found.low <= found.estimate <= found.high <= 1.0
     if abs(mean - found.low) > 1e-6:
-        assert (_against(differences, mean, above=True) >= 20) == (mean < found.low)
+        assert (_against(bets, mean, above=True) >= 20) == (mean < found.low)
     if abs(mean - found.high) > 1e-6:
-        assert (_against(differences, mean, above=False) >= 20) == (mean > found.high) == found.small
+        assert (_against(bets, mean, above=False) >= 20) == (mean > found.high) == found.small
 
 
 def evidence(against: str, *, better: bool = False, small: bool = False, estimate: float = 0.1) -> Evidence:
