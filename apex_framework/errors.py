@@ -155,7 +155,7 @@ class SandboxError(EnvironmentProblem):
 
 
 class ExecutorError(EnvironmentProblem):
-    """Where episodes are to be run cannot be reached, has no room, is of other versions, or lacks a file that they share."""
+    """Where episodes are to be run cannot be reached, has no room, is of other versions, lacks a file that they share, or loses results."""
 
     code = "E0309"
 

@@ -91,7 +91,8 @@ CODES: Final[dict[str, tuple[str, str]]] = {
         " do what you can: --allow-weaker-sandbox.",
     ),
     "E0309": (
-        "A cluster whose address is wrong, that is busy or gone, or whose nodes have other versions than this machine.",
+        "A cluster whose address is wrong, that is busy or gone, or whose nodes have other versions than this machine; or "
+        "an executor that gives results twice, invents or loses them.",
         "Read what the error says; then the same command, or apex resume RUN, on the cluster or with --executor local.",
     ),
     "E0320": (
