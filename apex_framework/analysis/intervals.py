@@ -49,13 +49,16 @@ def newcombe_paired(ours: Sequence[float], theirs: Sequence[float], confidence: 
 
     It has positive width also when all pairs agree, where resampling has none. Raises ValueError for no pairs.
     """
-    n = len(ours)
     both = sum(x * y for x, y in zip(ours, theirs, strict=True))
-    only_ours = sum(ours) - both
-    only_theirs = sum(theirs) - both
+    return newcombe_of_counts(len(ours), sum(ours), sum(theirs), both, confidence)
+
+
+def newcombe_of_counts(n: int, ours: float, theirs: float, both: float, confidence: float = 0.95) -> Interval:
+    """The same of n pairs from how many each and both succeeded on."""
+    only_ours, only_theirs = ours - both, theirs - both
     neither = n - both - only_ours - only_theirs
-    first, second = wilson(sum(ours), n, confidence), wilson(sum(theirs), n, confidence)
-    p1, p2 = sum(ours) / n, sum(theirs) / n
+    first, second = wilson(ours, n, confidence), wilson(theirs, n, confidence)
+    p1, p2 = ours / n, theirs / n
     margins = (both + only_ours) * (only_theirs + neither) * (both + only_theirs) * (only_ours + neither)
     phi = 0.0
     if margins > 0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from .intervals import Interval, newcombe_paired
+from .intervals import Interval, newcombe_of_counts
 from .lift import Pairing, estimate_lift
 from .power import POWER, margin_tasks
 from .verdict import points
@@ -98,8 +98,8 @@ def _alike(solved: float, margin: float, alpha: float) -> int:
 
 
 def _within(tasks: int, solved: float, margin: float, alpha: float) -> bool:
-    outcomes = [float(i < round(solved * tasks)) for i in range(tasks)]
-    return newcombe_paired(outcomes, outcomes, 1 - 2 * alpha).low > -margin
+    count = round(solved * tasks)
+    return newcombe_of_counts(tasks, count, count, count, 1 - 2 * alpha).low > -margin
 
 
 def _needed(interval: Interval, tasks: int, margin: float, alpha: float) -> int:
