@@ -158,7 +158,11 @@ def _latencies(runs: Sequence[RunData]) -> dict[str, dict[str, float]]:
                         f"{run.path / name}, line {number}: {what} is missing or no time in milliseconds",
                         "restore the file or run again",
                     )
-                found.setdefault(str(row.get("arm", "")), {}).setdefault(key, []).append(value)
+                if not isinstance(row.get("arm"), str):
+                    raise ArtifactError(
+                        f"{run.path / name}, line {number}: arm is missing or no text", "restore the file or run again"
+                    )
+                found.setdefault(row["arm"], {}).setdefault(key, []).append(value)
     return {arm: {key: percentile(v, 0.95) for key, v in by.items()} for arm, by in found.items()}
 
 

@@ -42,6 +42,9 @@ class EpisodeRow:
     wall_ms: float | None = field(default=None, compare=False)
     """The machine's time; None when the artifact names none. The same episode takes another time elsewhere."""
 
+    reason: str = field(default="", compare=False)
+    """Why it ended, in the words of whoever ended it."""
+
     @property
     def judged(self) -> bool:
         """Whether it counts as a success or a failure."""
@@ -78,6 +81,7 @@ class EpisodeRow:
                 message_tokens=int(row.get("message_tokens", 0)),
                 suite_digest=str(row.get("suite_digest") or ""),
                 wall_ms=None if wall is None else float(wall),
+                reason=str(row.get("reason") or ""),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ArtifactError(

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
+from ..catalog import Catalog
 from ..errors import ArtifactError, RunFolderError, UsageError
 from ..experiment.manifest import REPORTS
 from ..interfaces import Illustrated, Illustrates, Report
 from ..ports import SystemFiles
 from .checked import check_finished
 from .context import Context
+from .rendering import illustrate, render
 from .whole import write_whole
 
 
@@ -52,7 +54,8 @@ def report(
     for target, option in ((out, "--out"), (figures, "--figures")):
         _check_place(target, option, runs)
     options = {} if best_static is None else {"best_static": best_static}
-    made = _made(context.plugins.catalog.make("report", name, **options), runs, figures is not None)
+    catalog = context.plugins.catalog
+    made = _made(catalog, catalog.make("report", name, **options), name, runs, figures is not None)
     if figures is not None:
         _write_figures(figures, made)
     if out is not None:
@@ -62,18 +65,41 @@ def report(
         "runs": [str(run) for run in runs],
         "out": out and str(out),
         "figures": [str(figures / file) for file in sorted(made.figures)] if figures is not None else [],
-        "text": made.text,
+        **(_found(runs, best_static or "") if context.json else {}),
+        **({"text": made.text} if out is None else {}),
     }
     context.emit(value, made.text.rstrip() if out is None else f"{out}: report {name!r} of {len(runs)} run(s)")
 
 
-def _made(maker: Report, runs: tuple[Path, ...], figures: bool) -> Illustrated:
-    """The report, with its figures if they are wanted. Raises UsageError when it draws none."""
+def _found(runs: tuple[Path, ...], best_static: str) -> dict[str, object]:
+    """The verdict as a program reads it: word, decision, and the lift over the best static topology, else the smallest."""
+    from ..analysis import answer_runs, read_run
+    from ..analysis.rungs import apart_by_budget
+
+    read, _ = apart_by_budget([read_run(run) for run in runs])
+    answer = answer_runs([run.path for run in read], best_static=best_static)
+    if not answer.verdicts:
+        return {"verdict": None, "decision": None, "arm": None, "against": None, "lift": None, "interval": None}
+    verdict = answer.verdicts[0]
+    lifts = [lift for lift in verdict.lifts if lift.against == verdict.best_static] or list(verdict.lifts)
+    least = min(lifts, key=lambda lift: lift.estimate, default=None)
+    return {
+        "verdict": str(verdict.word),
+        "decision": verdict.decision,
+        "arm": verdict.arm,
+        "against": least and least.against,
+        "lift": least and least.estimate,
+        "interval": least and [least.interval.low, least.interval.high],
+    }
+
+
+def _made(catalog: Catalog, maker: Report, name: str, runs: tuple[Path, ...], figures: bool) -> Illustrated:
+    """The report, with its figures if they are wanted. Raises UsageError when it draws none, PluginError."""
     if not figures:
-        return Illustrated(maker.render(runs))
+        return Illustrated(render(catalog, maker, name, runs))
     if not isinstance(maker, Illustrates):
         raise UsageError(f"report {maker.name!r} draws no figures", "--format html does")
-    return maker.illustrate(runs)
+    return illustrate(catalog, maker, name, runs)
 
 
 def _check_result(out: Path) -> None:

@@ -25,6 +25,7 @@ from ..experiment.plan import Plan
 from ..experiment.resume import RUNS, reopen_same
 from ..experiment.run import Runner, RunOutcome
 from ..ports import SystemFiles
+from .again import command_again, differing
 from .trying import tried
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ def open_folder(context: Context, plan: Plan, settings: Settings, out: Path | No
     models = identify(plan.arms, context.plugins.catalog)
     sandbox = _confining(context, plan).to_json()
     command = shlex.join(["apex", *sys.argv[1:]])
+    said = {"again": command_again(settings, sys.argv[1:], f"{out}/config.toml"), "settings": differing(settings)}
     return RunFolder.create(
-        out, plan, command=command, config=config, models=models, sandbox=sandbox, code=code_digests()
+        out, plan, command=command, config=config, models=models, sandbox=sandbox, code=code_digests(), said=said
     )
 
 

@@ -68,7 +68,7 @@ def leakage(answer: Answer, observed: Observed) -> Table:
     return Table("Leakage checks", ("check", "result", "evidence"), tuple(rows))
 
 
-def deviations(answer: Answer, told: Sequence[Told], observed: Observed, rungs: int = 0) -> list[str]:
+def deviations(answer: Answer, told: Sequence[Told], observed: Observed, rungs: int) -> list[str]:
     """What was not as planned or as it should be, one sentence each."""
     found = []
     if answer.missing_episodes:
@@ -82,10 +82,6 @@ def deviations(answer: Answer, told: Sequence[Told], observed: Observed, rungs: 
         found.append(f"{observed.cut:,} episodes were cut short by a shared ceiling and run again.")
     if len(told) - rungs > 1:
         found.append(f"{len(told) - rungs} run folders are read as one.")
-    if rungs:
-        found.append(
-            f"{rungs} run folders at other budgets than the first are shown by the Success@budget curve alone."
-        )
     for path in dict.fromkeys(run.path.parent / DEVIATIONS for run in told):
         found += [f"{line.text('what')}. {line.text('why')}".strip() for line in lines(path)]
     for run in told:
@@ -113,6 +109,7 @@ def _provenance(run: Told, answered: int) -> Table:
     tasks, seeds = plan.get("tasks") or [], plan.get("seeds") or []
     rows = [
         ("command", str(run.facts.get("command") or "not told")),
+        ("settings that differ from the defaults", _pairs(run.table("settings"), "=") or "none told"),
         ("made", str(run.facts.get("created") or "not told")),
         ("run", str(run.facts.get("run_id") or "not told")),
         ("plan digest", str(run.facts.get("digest") or "not told")),
@@ -145,7 +142,7 @@ def _manifest(run: Path) -> str:
     try:
         return f"DONE, SHA-256 {hashlib.sha256((run / 'DONE').read_bytes()).hexdigest()}"
     except OSError:
-        return "none: the run is not finished, and nothing vouches for its files"
+        return "no DONE in the folder: nothing vouches for its files"
 
 
 def _digests(answer: Answer) -> tuple[str, str, str]:
@@ -198,12 +195,14 @@ def _decisions(answer: Answer, observed: Observed) -> list[tuple[str, str, str]]
         (
             "every decision has its probability on file",
             known or (FAILS if unlogged else HOLDS),
-            f"{total - unlogged:,} of {total:,} decisions",
+            f"{total - unlogged:,} of {total:,} decisions" if total else "no decisions on file",
         ),
         (
             "no controller explored, but those declared online",
             known or (FAILS if explored else HOLDS),
-            f"{explored:,} of {sum(c.decisions for c in frozen.values()):,} decisions with a positive exploration rate",
+            f"{explored:,} of {sum(c.decisions for c in frozen.values()):,} decisions with a positive exploration rate"
+            if total
+            else "no decisions on file",
         ),
     ]
 
@@ -239,5 +238,5 @@ def _overfit(answer: Answer) -> tuple[str, str, str]:
     return "hidden tests decide", HOLDS if wrong else OPEN, evidence
 
 
-def _pairs(table: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in table.items())
+def _pairs(table: Mapping[str, Any], between: str = " ") -> str:
+    return ", ".join(f"{name}{between}{value}" for name, value in table.items())

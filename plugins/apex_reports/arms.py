@@ -64,7 +64,7 @@ def conduct(answer: Answer) -> Table:
             "over budget: episodes that spent more than their budget, the one-sided 95 % bound on that rate, and their "
             "mean excess. messages: share of tokens that came from other agents.",
             "decision p95: wall time." + (" switch p95: episode time." if timed else ""),
-            *((UNTIMED,) if not timed and any(arm.switches for arm in answer.arms) else ()),
+            *((UNTIMED,) if not timed and any("switch_ms" in found for found in answer.latencies.values()) else ()),
         ),
     )
     return told(table)

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from apex_framework.analysis import Answer, ArmRole, answer_runs, no_verdict
+from apex_framework.analysis import Answer, ArmRole, RunData, answer_runs, no_verdict, read_run
+from apex_framework.analysis.rungs import apart_by_budget
 from apex_framework.analysis.verdict import GO_LIFT
 
 from .arms import arms, conduct, families
 from .cells import Table, percent, plainly, recorded
 from .decision import meaning_of
+from .lines import run_facts
 from .outcomes import alike, budget_binds
 from .paired import lifts, rests
 from .plain import plain
 from .registered import Registered, registered_of
+from .rungs import budget_told, budgets_of, success_at_budget
+from .words import question, roles_told, words_told
 
 LEVELS = {
     "L0": "mechanism tests: nothing about success",
@@ -47,28 +51,39 @@ class Content:
     limits: tuple[str, ...]
     commands: tuple[str, ...]
     decision: str = ""
-    """By the rule fixed in advance; empty where there is no verdict, or the registered one is the same."""
+    """By the rule fixed in advance, or APEX's where none was; empty where there is no verdict, or the registered one is the same."""
     registered: Registered | None = None
     """Where the run belongs to an experiment that has decided."""
     same: bool = False
     """Whether the registered decision rests on the run's own verdict, which then needs no second telling."""
     early_look: str = ""
     """Where it is an unregistered look: says so, above everything."""
+    question: str = ""
+    """What is asked, for who does not know."""
+    roles: tuple[str, ...] = ()
+    """What arms of each kind are."""
+    words: tuple[str, ...] = ()
+    """What the words of the verdict mean."""
+    budget: str = ""
+    """What an episode may spend, and which budget decides where there are several; empty where none is on file."""
 
 
 def content_of(runs: Sequence[Path], best_static: str = "") -> Content:
     """The content for one or more run folders. Raises ArtifactError, NotComparableError, UnknownNameError."""
     options = f" --best-static {quote(best_static)}" if best_static else ""
-    return content_from(answer_runs(runs, best_static=best_static), runs, runs, options)
+    read, rungs = apart_by_budget([read_run(run) for run in runs])
+    answer = answer_runs([run.path for run in read], best_static=best_static)
+    return content_from(answer, runs, rungs, options)
 
 
-def content_from(answer: Answer, runs: Sequence[Path], read: Sequence[Path], options: str = "") -> Content:
-    """The content of an answer to ``read``, of the ``runs`` that were named; ``options`` are those of ``apex report``.
+def content_from(answer: Answer, runs: Sequence[Path], rungs: Sequence[RunData], options: str = "") -> Content:
+    """The content of an answer to the ``runs`` that were named, some of them ``rungs`` at other budgets.
 
-    Every text is ``plain``. Raises ArtifactError.
+    ``options`` are those of ``apex report``. Every text is ``plain``. Raises ArtifactError.
     """
     level = answer.run.level or "L?"
-    tables = (rests(answer), arms(answer), lifts(answer), families(answer), conduct(answer))
+    ladder = success_at_budget(answer, rungs)
+    tables = (rests(answer), arms(answer), ladder, lifts(answer), families(answer), conduct(answer))
     registered = registered_of(runs)
     verdict = answer.verdicts[0] if answer.verdicts else None
     same = (
@@ -80,15 +95,19 @@ def content_from(answer: Answer, runs: Sequence[Path], read: Sequence[Path], opt
     return Content(
         verdict=plain(answer.verdicts[0].sentence if answer.verdicts else no_verdict(answer), 2_000),
         level=plain(f"Claim level {level}: {LEVELS.get(level, 'unknown')}."),
-        facts=tuple(plain(fact, 2_000) for fact in _facts(answer, read)),
+        facts=tuple(plain(fact, 2_000) for fact in _facts(answer, rungs)),
         tables=tuple(plainly(table) for table in tables if table.rows),
-        limits=tuple(plain(limit, 2_000) for limit in _limits(answer)),
+        limits=tuple(plain(limit, 2_000) for limit in _limits(answer, rungs)),
         commands=tuple(plain(command, 4_000) for command in _commands(answer, runs, options)),
         # Another lift was registered: a second decision by the usual one would only contradict.
         decision="" if same or (registered and registered.claim != GO_LIFT) else plain(_decision(answer), 2_000),
         registered=registered,
         same=same,
         early_look=plain(answer.run.early_look, 2_000),
+        question=question(answer),
+        roles=roles_told(answer),
+        words=words_told(answer, registered.claim if registered else GO_LIFT),
+        budget=plain(_budget(answer, rungs), 2_000),
     )
 
 
@@ -119,10 +138,25 @@ def _decision(answer: Answer) -> str:
     verdict = answer.verdicts[0]
     statics = [name for name, role in answer.roles.items() if role is ArmRole.STATIC]
     means = meaning_of(verdict, statics)
-    return f"By the rule fixed in advance: {verdict.decision}" + (f": {means}" if means else ".")
+    rule = "the rule fixed in advance" if _locked(answer) else "APEX's default rule (this run was not registered)"
+    return f"By {rule}: {verdict.decision}" + (f": {means}" if means else ".")
 
 
-def _facts(answer: Answer, read: Sequence[Path]) -> list[str]:
+def _locked(answer: Answer) -> bool:
+    """Whether the run is of a plan that was registered before its first episode."""
+    experiment = answer.run.settings.get("experiment")
+    return isinstance(experiment, dict) and bool(experiment.get("registered"))
+
+
+def _budget(answer: Answer, rungs: Sequence[RunData]) -> str:
+    told = budget_told(answer)
+    if not told or not rungs:
+        return told
+    others = " and ".join(f"{budget:,}" for budget in budgets_of(rungs))
+    return f"{told}; what was solved with {others} is in Success@budget alone"
+
+
+def _facts(answer: Answer, rungs: Sequence[RunData]) -> list[str]:
     run = answer.run
     tasks = len({row.task_id for row in run.rows})
     clusters = len({row.cluster for row in run.rows if row.judged})
@@ -137,8 +171,9 @@ def _facts(answer: Answer, read: Sequence[Path]) -> list[str]:
         facts.append(f"Unfinished: {answer.missing_episodes} of {run.planned} planned episodes are missing.")
     facts += _untold(answer)
     facts += alike((arm.arm for arm in answer.arms), answer.run.rows)
-    if not recorded(answer) and (binds := budget_binds(read)):
-        facts.append(binds)
+    if not recorded(answer):
+        told = [f"The budget: {budget}." for budget in [_budget(answer, rungs)] if budget]
+        facts += [" ".join([*told, *filter(None, [budget_binds(answer.run.rows)])])]
     if answer.verdicts:
         verdict = answer.verdicts[0]
         if verdict.best_static:
@@ -150,7 +185,7 @@ def _facts(answer: Answer, read: Sequence[Path]) -> list[str]:
     return facts
 
 
-def _limits(answer: Answer) -> list[str]:
+def _limits(answer: Answer, rungs: Sequence[RunData]) -> list[str]:
     level = answer.run.level
     limits = [
         f"{arm.arm} was untrained: what it scores says nothing about a trained controller."
@@ -168,6 +203,8 @@ def _limits(answer: Answer) -> list[str]:
     limits += answer.run.caveats
     if answer.exploratory:
         limits.append("An exploratory split suggests; only the held-out one confirms.")
+    if answer.verdicts and not _locked(answer):
+        limits.append("Nothing was registered: arms, tasks and rule could have been chosen after a look at results.")
     source = answer.verdicts[0].best_static_from if answer.verdicts else ""
     if source == "same data":
         limits.append("The best static topology was picked on the tasks it is compared on, which flatters it.")
@@ -181,6 +218,8 @@ def _limits(answer: Answer) -> list[str]:
         limits.append(f"Only {len(clusters)} clusters: intervals come from sign flips of whole clusters.")
     if recorded(answer):
         limits.append("One suite: other tasks may rank the systems otherwise.")
+    elif rungs:
+        limits.append("One suite, one source of answers: other tasks and budgets may rank the arms otherwise.")
     else:
         limits.append(
             "One suite, one source of answers, one budget: other tasks and budgets may rank the arms otherwise."
@@ -190,7 +229,9 @@ def _limits(answer: Answer) -> list[str]:
 
 def _commands(answer: Answer, runs: Sequence[Path], options: str) -> tuple[str, ...]:
     folders = " ".join(quote(path.as_posix()) for path in runs)
-    commands = [*(c for c in answer.run.command.split("; ") if c), f"apex report {folders}{options}"]
+    facts = [run_facts(run) for run in runs]
+    made = dict.fromkeys(str(fact.get("again") or fact.get("command") or "") for fact in facts)
+    commands = [*filter(None, made), f"apex report {folders}{options}"]
     names = [arm.arm for arm in answer.arms]
     if not answer.verdicts and len(names) > 1:
         commands.append(f"apex compare {folders} --arm {quote(names[0])} --against {quote(names[1])}    # or any two")

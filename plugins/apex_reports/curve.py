@@ -27,16 +27,16 @@ class Ladder:
 
 def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
     """None when no arm has a budget; ``rungs`` are runs of the same arms at other budgets."""
-    ladders = _ladders(answer, rungs)
-    most = max((budget for ladder in ladders for budget in ladder.rungs), default=0)
+    found = ladders(answer, rungs)
+    most = max((budget for ladder in found for budget in ladder.rungs), default=0)
     if not most:
         return None
     steps = {
         ladder.name: _steps(answer.run.rows, next(iter(ladder.rungs.values())).arm)
-        for ladder in ladders
+        for ladder in found
         if len(ladder.rungs) == 1
     }
-    highest = max(arm.interval.high for ladder in ladders for arm in ladder.rungs.values())
+    highest = max(arm.interval.high for ladder in found for arm in ladder.rungs.values())
     top = min(1.0, max(0.1, highest * 1.05))
 
     def x(tokens: float) -> float:
@@ -46,11 +46,11 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
         return BOTTOM - min(share, top) / top * (BOTTOM - TOP)
 
     parts = _axes(x, y, most, top)
-    ends = [y(ladder.rungs[max(ladder.rungs)].success) for ladder in ladders]
+    ends = [y(ladder.rungs[max(ladder.rungs)].success) for ladder in found]
     labels = svg.spread(ends, 15, TOP, BOTTOM)
-    label = RIGHT + 30 + 7 * len(ladders)
+    label = RIGHT + 30 + 7 * len(found)
     rows: list[tuple[object, ...]] = []
-    for index, ladder in enumerate(ladders):
+    for index, ladder in enumerate(found):
         cls = f"c{svg.colour(index)} {DASHES[index // svg.COLOURS % 3]}".strip()
         if ladder.name in steps:
             stairs = steps[ladder.name]
@@ -61,7 +61,7 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
         else:
             parts.append(svg.path([(x(b), y(a.success)) for b, a in sorted(ladder.rungs.items())], cls))
         for budget, arm in sorted(ladder.rungs.items()):
-            place = x(budget) + 4 * (index - (len(ladders) - 1) / 2)
+            place = x(budget) + 4 * (index - (len(found) - 1) / 2)
             if budget == most:  # beside the curves, where bars do not hide each other
                 place = RIGHT + 10 + 7 * index
             parts += _point(place, y, arm, index, budget)
@@ -85,7 +85,7 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
         "Success@budget",
         "; ".join(
             f"{ladder.name}: {100 * arm.success:.1f} % at {budget:,} tokens"
-            for ladder in ladders
+            for ladder in found
             for budget, arm in sorted(ladder.rungs.items())
         ),
         "".join(parts),
@@ -97,7 +97,8 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
     )
 
 
-def _ladders(answer: Answer, rungs: Sequence[RunData]) -> list[Ladder]:
+def ladders(answer: Answer, rungs: Sequence[RunData]) -> list[Ladder]:
+    """The arms that have a budget and tell their tokens, by their settings but name and budget."""
     groups: dict[str, dict[int, ArmSummary]] = {}
     names: dict[str, str] = {}
     found = [(arm, answer.run.arms.get(arm.arm, {})) for arm in answer.arms]

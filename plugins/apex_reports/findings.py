@@ -8,7 +8,8 @@ from os.path import isfile  # unlike Path's, false for a name that no disk can h
 from pathlib import Path
 from shlex import quote
 
-from apex_framework.analysis import Answer, EpisodeRow, RunData, answer_of, merge_runs, read_run, rungs_of
+from apex_framework.analysis import Answer, EpisodeRow, answer_of, merge_runs, read_run
+from apex_framework.analysis.rungs import apart_by_budget
 
 from . import switching
 from .account import Told
@@ -63,7 +64,7 @@ class Findings:
 def find(runs: Sequence[Path], best_static: str = "") -> Findings:
     """Read run folders. Raises ArtifactError, NotComparableError."""
     told = tuple(Told(run, run_facts(run)) for run in runs)
-    named, (read, rungs) = runs, _apart(runs)
+    named, (read, rungs) = runs, apart_by_budget([read_run(run) for run in runs])
     runs = [run.path for run in read]
     answer = answer_of(merge_runs(read), best_static=best_static)  # its latencies are those of observe, read once
     given = f" --best-static {quote(best_static)}" if best_static else ""
@@ -72,7 +73,7 @@ def find(runs: Sequence[Path], best_static: str = "") -> Findings:
     found = proofs(answer, observed.spent)
     return Findings(
         answer=answer,
-        content=content_from(answer, named, runs, " --format html --out report.html" + given),
+        content=content_from(answer, named, rungs, " --format html --out report.html" + given),
         told=told,
         rungs=len(rungs),
         observed=observed,
@@ -84,20 +85,6 @@ def find(runs: Sequence[Path], best_static: str = "") -> Findings:
         budget=budget_figure(found),
         episodes=tuple(_episodes(answer, observed, picked, runs)),
     )
-
-
-def _apart(runs: Sequence[Path]) -> tuple[list[RunData], list[RunData]]:
-    """The runs that are read as one, and those that have an arm of the first one at another budget.
-
-    Raises ArtifactError, NotComparableError.
-    """
-    data = [read_run(run) for run in runs]
-    budgets = {name: arm.get("budget") for name, arm in data[0].arms.items()} if data else {}
-    other = [run for run in data if any(run.arms[n].get("budget") != b for n, b in budgets.items() if n in run.arms)]
-    if other:
-        rungs_of(data)  # refuses what differs in more than its budget
-    apart = {id(run) for run in other}
-    return [run for run in data if id(run) not in apart], other
 
 
 def _episodes(answer: Answer, observed: Observed, picked: dict[Key, str], runs: Sequence[Path]) -> list[Episode]:
@@ -115,6 +102,7 @@ def _episodes(answer: Answer, observed: Observed, picked: dict[Key, str], runs: 
         count = max((len(d.features) for d in decisions), default=0)
         topologies = tuple(str(name) for name in setting.get("topologies") or ())
         names = switching.feature_names(setting, count)
-        shown = Shown(key, trace, decisions, observed.switches.get(key, []), topologies, names)
+        counted = rows[key].switches + rows[key].aborted
+        shown = Shown(key, trace, decisions, observed.switches.get(key, []), topologies, names, counted)
         found.append(Episode(rows[key], why, shown, timeline(f"timeline-{len(found) + 1}", shown)))
     return found

@@ -68,6 +68,7 @@ def page(found: Findings) -> str:
 <a class="skip" href="#verdict">To the verdict</a>
 <header>
 <h1>{markup(title)}</h1>
+<p>{markup(found.content.question)}</p>
 {sections.verdict(found)}
 <nav aria-label="Sections"><ul>{links}</ul></nav>
 </header>

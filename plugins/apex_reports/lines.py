@@ -69,7 +69,14 @@ class Line:
 
     def key(self) -> Key:
         """Whose line it is."""
+        self.needs("arm", "task_id", "seed")
         return self.text("arm"), self.text("task_id"), self.whole("seed")
+
+    def needs(self, *names: str) -> None:
+        """Raises ArtifactError where one of the columns is not there."""
+        for name in names:
+            if name not in self.row:
+                raise self.wrong(name, "missing")
 
     def wrong(self, name: str, what: str) -> ArtifactError:
         """An error about one column."""

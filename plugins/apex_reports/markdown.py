@@ -37,13 +37,16 @@ class Markdown:
             more = [_text(decided.rest)] if decided.rest else []
             own = [level, facts] if found.same else ["## This run by itself", *parts]
             parts = [said, *more, _list(decided.facts), *own]
+        parts.insert(0, _text(found.question))
         if found.early_look:
             parts.insert(0, f"**{_text(found.early_look)}**")
         for table in found.tables:
             parts += [f"## {table.title}", _pipes(table)]
-            if table.notes:
-                parts.append(_list(table.notes))
+            if notes := [*table.notes, *(found.roles if table.title == "Arms" else ())]:
+                parts.append(_list(notes))
         parts += ["## What this does not show", _list(found.limits)]
+        if found.words:
+            parts += ["## Words", _list(found.words)]
         longest = max((len(ticks) for ticks in re.findall("`+", "\n".join(found.commands))), default=0)
         fence = "`" * max(3, longest + 1)  # no command closes the block that it stands in
         parts += ["## Do it again", "\n".join([f"{fence}sh", *found.commands, fence])]

@@ -148,6 +148,7 @@ def _decision(found: Observed, line: Line, key: Key, shown: bool) -> None:
     else:
         arm.starts[action] += 1
     arm.learn_ms.append(line.number("learn_ms"))
+    line.needs("step", "action")
     if shown:
         row = DecisionRow(step, topology, action, scores, features, propensity)
         found.decisions.setdefault(key, []).append(row)
@@ -159,6 +160,7 @@ def _switch(found: Observed, line: Line, key: Key, shown: bool) -> None:
     origin, target, reason = line.text("origin"), line.text("target"), line.text("reason")
     phases = line.numbers("phase_ms")
     whole = line.number("whole_ms", sum(phases.values()))
+    line.needs("step", "origin", "target", "ok")
     if ok:
         arm.moves[origin, target] += 1
         arm.steps[step] += 1
@@ -173,6 +175,7 @@ def _switch(found: Observed, line: Line, key: Key, shown: bool) -> None:
 
 
 def _call(found: Observed, line: Line, key: Key, shown: bool) -> None:
+    line.needs("event")
     arm = found.arm(key[0])
     if shown:
         found.roles.setdefault(key, {})[line.text("agent_id")] = line.text("role")

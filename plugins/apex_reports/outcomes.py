@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 
 from apex_framework.analysis import EpisodeRow
-from apex_framework.analysis.episodes import INFRASTRUCTURE
-
-from .lines import Key, lines
 
 BUDGET = "budget"
 """An episode whose reason or status names it ended for want of budget; agents word their reasons freely."""
@@ -39,18 +35,10 @@ def alike(arms: Iterable[str], rows: Iterable[EpisodeRow]) -> list[str]:
     return found
 
 
-def budget_binds(runs: Sequence[Path]) -> str:
-    """How many of the unsolved episodes ended for want of budget; empty where all are solved. Raises ArtifactError."""
-    seen: set[Key] = set()
-    unsolved = ended = 0
-    for run in runs:
-        for line in lines(run / "episodes.jsonl"):
-            key = line.key()
-            if key in seen or line.row.get("success") or line.text("status") == INFRASTRUCTURE:
-                continue
-            seen.add(key)
-            unsolved += 1
-            ended += BUDGET in f"{line.text('reason')} {line.text('status')}".lower()
+def budget_binds(rows: Iterable[EpisodeRow]) -> str:
+    """How many of the unsolved episodes ended for want of budget; empty where all are solved."""
+    lost = [row for row in rows if row.judged and not row.success]
+    unsolved, ended = len(lost), sum(BUDGET in f"{row.reason} {row.status}".lower() for row in lost)
     if not unsolved:
         return ""
     share = (
@@ -58,4 +46,4 @@ def budget_binds(runs: Sequence[Path]) -> str:
         if ended
         else "no unsolved episode"
     )
-    return f"The budget: {share} ended for want of it."
+    return f"{share[:1].upper()}{share[1:]} ended for want of budget."

@@ -21,7 +21,7 @@ def all_of(found: Findings) -> list[Section]:
     """All sections; one without a body is left out by the page."""
     return [
         ("in-short", "In short", _in_short(found)),
-        ("arms", "Arms", table(arms.arms(found.answer), titled=False) + table(arms.families(found.answer))),
+        ("arms", "Arms", _arms(found)),
         (
             "lifts",
             "Paired lifts",
@@ -32,7 +32,7 @@ def all_of(found: Findings) -> list[Section]:
         ("budgets", "Success@budget", drawing(found.curve, titled=False)),
         ("flipped", "Tasks won and lost", _flips(found)),
         ("switching", "When and why it switched", _switching(found)),
-        ("episodes", "Timelines of episodes", _timelines(found)),
+        ("episodes", "Timelines of episodes", "".join(_episode(e, i == 0) for i, e in enumerate(found.episodes))),
         (
             "proof",
             "Budget proof",
@@ -58,7 +58,8 @@ def verdict(found: Findings) -> str:
             least = min(lifts, key=lambda lift: lift.estimate)
             span = f"{points(least.interval.low)} to {points(least.interval.high)}"
             level = f"{100 * least.interval.confidence:g} % interval"
-            words = f"{points(least.estimate)} over {least.against}, {level} {span}, {least.tasks} tasks"
+            budget = f", {found.content.budget}" * bool(found.content.budget)
+            words = f"{points(least.estimate)} over {least.against}, {level} {span}, {least.tasks} tasks{budget}"
             spans = f'<p class="interval">{markup(words)}</p>'
         decision = f"<p>{markup(found.content.decision, 2_000)}</p>" * bool(found.content.decision)
     early = found.content.early_look
@@ -102,6 +103,14 @@ def _in_short(found: Findings) -> str:
         + table(paired.rests(found.answer))
         + "<h3>What this does not show</h3>"
         + listed(found.content.limits)
+        + "<h3>Words</h3>" * bool(found.content.words)
+        + listed(found.content.words)
+    )
+
+
+def _arms(found: Findings) -> str:
+    return (
+        table(arms.arms(found.answer), titled=False) + listed(found.content.roles) + table(arms.families(found.answer))
     )
 
 
@@ -133,12 +142,6 @@ def _switching(found: Findings) -> str:
             else "No episode counts a switch; what was wished for is not on file."
         )
     return lacking + drawing(found.when) + "".join(table(t) for t in tables)
-
-
-def _timelines(found: Findings) -> str:
-    if not found.episodes and not recorded(found.answer):
-        return paragraph("No messages of these episodes are on file: there is nothing to draw.")
-    return "".join(_episode(e, i == 0) for i, e in enumerate(found.episodes))
 
 
 def _episode(episode: Episode, opened: bool) -> str:

@@ -73,6 +73,23 @@ def when(answer: Answer, observed: Observed) -> Figure | None:
     )
 
 
+def unfiled(answer: Answer, observed: Observed) -> list[str]:
+    """Which arms' episodes count switches or aborts that no line tells of, one sentence each."""
+    found = []
+    for arm in answer.arms:
+        rows = [row for row in answer.run.rows if row.arm == arm.arm]
+        seen = observed.arms.get(arm.arm, Conduct())
+        committed, aborted = sum(row.switches for row in rows), sum(row.aborted for row in rows)
+        filed = sum(seen.moves.values()) + sum(seen.aborts.values())
+        if committed + aborted > filed:
+            of_those = f"; {filed:,} of these are" if filed else ""
+            found.append(
+                f"{arm.arm}: episodes count {committed:,} switches and {aborted:,} aborted ones; when and why is not on "
+                f"file{of_those}."
+            )
+    return found
+
+
 def tables(answer: Answer, observed: Observed) -> list[Table]:
     """Decisions per arm, moves, what aborted, and features at wishes and at rest."""
     arms = [(a.arm, observed.arms[a.arm]) for a in answer.arms if a.arm in observed.arms]

@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from . import cells
 from .content import content_of
+from .words import SHORT
 
 WIDTH = 110
 """Columns that running text is wrapped to; tables are as wide as they are."""
@@ -44,6 +45,8 @@ class Table:
             notes = [line for note in table.notes for line in _wrapped(note, "  ")]
             parts.append("\n".join([table.title, *_aligned(table), *notes]))
         parts.append("\n".join(["What this does not show", *(x for s in found.limits for x in _wrapped(s, "  "))]))
+        if found.words:
+            parts.append(f"{found.question}\n{SHORT}")
         parts.append("\n".join(["Do it again", *(f"  {command}" for command in found.commands)]))
         return "\n\n".join(parts) + "\n"
 

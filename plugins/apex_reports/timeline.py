@@ -26,6 +26,8 @@ class Shown:
     switches: Sequence[SwitchRow]
     topologies: tuple[str, ...]
     features: tuple[str, ...]
+    counted: int = 0
+    """Switches and aborts that the episode's own line counts."""
 
 
 def timeline(name: str, shown: Shown) -> Figure:
@@ -51,16 +53,11 @@ def timeline(name: str, shown: Shown) -> Figure:
     scores = scores_panel(shown.decisions, shown.topologies, scale, bottom + 84)
     features = features_panel(shown.decisions, shown.features, scale, scores.bottom)
     parts += [scores.body, features.body]
-    committed = sum(s.ok for s in shown.switches)
     arm, task, seed = shown.key
     return Figure(
         name,
         f"Timeline of {task}, seed {seed}, arm {arm}",
-        f"{len(lanes)} agents, {len(trace.hops)} hops of messages, {len(trace.handled)} steps, {committed} switches committed, "
-        f"{len(shown.switches) - committed} aborted: "
-        + "; ".join(
-            f"after step {s.step} {s.origin} to {s.target}{'' if s.ok else ' aborted'}" for s in shown.switches[:10]
-        ),
+        f"{len(lanes)} agents, {len(trace.hops)} hops of messages, {len(trace.handled)} steps, {_in_words(shown)}",
         "".join(parts),
         int(scale.right + 120),
         int(features.bottom + 6),
@@ -77,8 +74,16 @@ def timeline(name: str, shown: Shown) -> Figure:
     )
 
 
+def _in_words(shown: Shown) -> str:
+    if shown.counted > len(shown.switches) == 0:
+        return f"{shown.counted} switches, of which no line is on file"
+    committed = sum(s.ok for s in shown.switches)
+    each = (f"after step {s.step} {s.origin} to {s.target}{'' if s.ok else ' aborted'}" for s in shown.switches[:10])
+    return f"{committed} switches committed, {len(shown.switches) - committed} aborted: {'; '.join(each)}"
+
+
 def switch_sheet(shown: Shown) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
-    """Switches of the episode with their phases in milliseconds of episode time."""
+    """Switches of the episode with their phases in milliseconds of episode time, where any took some."""
     phases = [phase for phase in PHASES if any(phase in s.phases for s in shown.switches)]
     rows = [
         (
@@ -89,7 +94,18 @@ def switch_sheet(shown: Shown) -> tuple[tuple[str, ...], tuple[tuple[object, ...
         for s in shown.switches
     ]
     columns = (f"{PHASES[phase]} ms" for phase in phases)
-    return ("after step", "from", "to", "end", "epoch", *columns, "whole ms", "migrated"), tuple(rows)
+    return _timed(("after step", "from", "to", "end", "epoch", *columns, "whole ms", "migrated"), tuple(rows))
+
+
+def _timed(
+    head: tuple[str, ...], rows: tuple[tuple[object, ...], ...]
+) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+    """Without the columns of milliseconds, where no switch took any: zeros would look like a measurement."""
+    times = [i for i, name in enumerate(head) if name.endswith(" ms")]
+    if any(row[i] for row in rows for i in times):
+        return head, rows
+    kept = [i for i in range(len(head)) if i not in times]
+    return tuple(head[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows)
 
 
 def decision_sheet(shown: Shown) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:

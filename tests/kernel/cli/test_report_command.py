@@ -40,7 +40,7 @@ def test_only_a_finished_run_as_it_was_is_reported_without_a_word(
     assert shown.out == "" and "episodes.jsonl is missing or was changed after the run" in shown.err
     (finished / "DONE").unlink()
     assert run(["report", str(finished)]) == 0
-    assert capsys.readouterr().err == f"{finished} is not finished: no DONE vouches for its files\n"
+    assert capsys.readouterr().err == f"{finished} has no DONE, so nothing vouches for its files\n"
 
 
 def test_a_report_in_another_form_goes_to_a_file(
@@ -81,7 +81,9 @@ def test_a_page_and_its_figures_are_written_whole_or_not_at_all(
     arguments = ["report", str(finished), "--format", "html", "--out", str(out), "--figures", str(figures)]
     assert run([*arguments, "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
-    assert out.read_text() == value["text"] and value["text"].startswith("<!DOCTYPE html>")
+    assert "text" not in value and out.read_text().startswith("<!DOCTYPE html>")
+    assert (value["verdict"], value["decision"], value["against"]) == ("INCONCLUSIVE", "EXTEND", "static_star")
+    assert value["lift"] == 0.125 and value["interval"][0] < 0.125 < value["interval"][1]
     written = {str(path): path.read_bytes() for path in figures.iterdir()}
     assert sorted(written) == value["figures"] and str(figures / "forest.svg") in written
     assert run(arguments) == 0

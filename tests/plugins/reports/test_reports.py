@@ -68,7 +68,7 @@ def make_run(
                 **rows,
             }
             lines.append(line)
-            decisions.append({"arm": arm, "latency_ms": 0.25})
+            decisions.append({"arm": arm, "task_id": "t", "seed": 0, "step": 0, "action": "star", "latency_ms": 0.25})
     (path / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (path / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in decisions))
     return path
@@ -83,7 +83,7 @@ def test_the_verdict_is_the_first_sentence(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r")
     text = Table().render((run,))
     assert text.startswith("BETTER: bandit_v1 solves more tasks within the budget than every static topology")
-    assert Markdown().render((run,)).startswith("**BETTER:** bandit_v1")
+    assert Markdown().render((run,)).split("\n\n")[1].startswith("**BETTER:** bandit_v1")
 
 
 def test_both_forms_say_level_limits_and_how_to_do_it_again(tmp_path: Path) -> None:
@@ -94,7 +94,12 @@ def test_both_forms_say_level_limits_and_how_to_do_it_again(tmp_path: Path) -> N
         assert "What this does not show" in text and "carries over to language models" in text
         assert "exploratory" in text
         assert "apex run --seed 3" in text and f"apex report {run.as_posix()}" in text
-        assert text.count("By the rule fixed in advance: GO: bandit_v1 gains +40.0 pp over static:") == 1
+        assert (
+            text.count(
+                "By APEX's default rule (this run was not registered): GO: bandit_v1 gains +40.0 pp over static:"
+            )
+            == 1
+        )
 
 
 def test_numbers_are_in_the_tables(tmp_path: Path) -> None:
@@ -214,6 +219,14 @@ def test_damaged_latencies_are_one_line_with_their_place(tmp_path: Path, name: s
         Table().render((run,))
 
 
+@pytest.mark.parametrize("make", [Table, Markdown])
+def test_a_switch_of_nobody_is_one_line_with_its_place(make: type[Table] | type[Markdown], tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", tasks=2)
+    (run / "switches.jsonl").write_text('{"x": 1}\n')
+    with pytest.raises(ArtifactError, match=r"switches\.jsonl, line 1: arm is missing"):
+        make().render((run,))
+
+
 def test_decisions_are_read_one_at_a_time(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r", tasks=2)
     line = json.dumps({"arm": "bandit_v1", "latency_ms": 0.1, "features": list(range(200))})
@@ -296,4 +309,9 @@ def test_an_exploratory_experiment_and_a_strangers_file_change_nothing(tmp_path:
     (tmp_path / "experiment.json").write_text("not json")
     assert Table().render((run,)) == before
     decided(run, decision=None)
-    assert Table().render((run,)) == before
+    after = Table().render((run,))
+    assert after.replace("the rule fixed in advance", "") != after  # it was registered
+    assert (
+        after.partition("\nArms")[2].partition("What this")[0]
+        == before.partition("\nArms")[2].partition("What this")[0]
+    )
