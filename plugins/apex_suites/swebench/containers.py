@@ -18,8 +18,8 @@ from typing import Any, Final
 from apex_framework.errors import EnvironmentProblem, UsageError
 
 from . import official
-from .environments import django_label
-from .grading import TIMEOUT_S, Grade, test_files
+from .environments import TIMEOUT_S, django_label
+from .grading import Grade, test_files
 from .rows import CONTAINER, Instance
 
 EVALUATOR: Final = "swebench/container"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -16,6 +17,8 @@ from .rows import Instance
 
 RUNNERS: Final = ("pytest", "unittest", "command")
 RESTORED: Final = "sitecustomize.py"
+TIMEOUT_S: Final = 1800.0
+"""Of the run that decides, as officially."""
 _LIMITS: Final = {
     "memory": 4 * 1024**3,
     "disk": 1024**3,
@@ -64,6 +67,8 @@ class Environment:
             **_LIMITS,
         }
         if deciding:
+            # Officially the clock alone ends a run.
+            run |= {"cpu_s": int(TIMEOUT_S) * (os.cpu_count() or 1), "idle_s": TIMEOUT_S}
             run["keep_output"] = MOST_LOG
             run["most_output"] = 4 * MOST_LOG
             # A test process ends without flushing what it printed.

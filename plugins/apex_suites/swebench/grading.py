@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Final
 
 from apex_framework.errors import WorkspaceError
-from apex_framework.interfaces import RunsTests, Task, TestReport, Workspace, WorkspaceProvider
+from apex_framework.interfaces import RunsTests, Sandbox, Task, TestReport, Workspace, WorkspaceProvider
 
 from . import official
-from .environments import MOST_LOG, Environment
+from .environments import MOST_LOG, TIMEOUT_S, Environment
+from .leniently import apply_leniently
 from .official import Judged
 from .patches import PatchError, apply, touched
 from .rows import Instance
 
-TIMEOUT_S: Final = 1800.0
 _NO_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Endings of touched files that the official harness does not hand to a test command."""
 _MOST_TOLD: Final = 200
@@ -42,7 +42,7 @@ class Grade:
     broken: tuple[str, ...] = ()
     disputed: tuple[str, ...] = ()
     detail: str = ""
-    """Why there were no results, if so, and which files of the patch were left as at the base."""
+    """Why there were no results, if so, what applied the patch if not git, and which of its files were left as at the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Run:
 
     report: TestReport | None
     why: str = ""
+    applied: str = ""
+    """What applied the patch where git alone did not."""
 
     @property
     def passed(self) -> bool:
@@ -110,13 +112,14 @@ class Grader:
             if not isinstance(workspace, RunsTests):
                 raise WorkspaceError("the workspace cannot run tests", "use the workspaces 'uv'")
             after = _after_test_patch(instance, workspace)
+            applied = ""
             if patch.strip():
                 try:
-                    apply(patch, workspace.root)
+                    applied = _applied(patch, workspace, getattr(self._provider, "sandbox", None))
                 except PatchError as error:
                     return Run(None, f"the patch does not apply: {error}")
             overlay = _laid_out(after, workspace.root)
-            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay))
+            return Run(workspace.run_tests(timeout_s=TIMEOUT_S, overlay=overlay), applied=applied)
         except WorkspaceError as error:
             if "cannot be collected" in error.cause:
                 return Run(None, error.cause)
@@ -127,10 +130,10 @@ class Grader:
     def judge(self, instance: Instance, environment: Environment, run: Run) -> Grade:
         """What a run says of the patch: of nothing but the run."""
         grade = self._judged(instance, environment, run)
-        if run.report is None or not run.report.left_out:
-            return grade
-        told = f"left as at the base, because they steer tests: {some(run.report.left_out, 5)}"
-        return replace(grade, detail=f"{grade.detail}; {told}" if grade.detail else told)
+        told = [grade.detail, run.applied]
+        if run.report is not None and run.report.left_out:
+            told.append(f"left as at the base, because they steer tests: {some(run.report.left_out, 5)}")
+        return replace(grade, detail="; ".join(filter(None, told)))
 
     def _judged(self, instance: Instance, environment: Environment, run: Run) -> Grade:
         _can_tell(instance, environment)
@@ -177,6 +180,16 @@ def _last_line(log: str) -> str:
 def _can_tell(instance: Instance, environment: Environment) -> None:
     if environment.runner == "command":
         official.require(f"grading {instance.repo}")
+
+
+def _applied(patch: str, workspace: Workspace, sandbox: Sandbox | None) -> str:
+    """What applied a patch where git alone did not. Raises PatchError."""
+    try:
+        apply(patch, workspace.root)
+    except PatchError as error:
+        workspace.rollback()
+        return apply_leniently(patch, workspace.root, sandbox, error)
+    return ""
 
 
 def _after_test_patch(instance: Instance, workspace: Workspace) -> dict[str, bytes | None]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _ONE_SIDED = {"new file mode ": "new", "deleted file mode ": "gone"}
 _MOVED = {"rename from ": "gone", "rename to ": "new", "copy from ": "", "copy to ": "new"}
+_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class PatchError(Exception):
@@ -102,42 +105,85 @@ def apply(patch: str, root: Path, *, into: Path | None = None) -> dict[str, Path
     """Apply a diff to files below ``root``; what became of each path that it changes, a file below ``into`` or None (removed).
 
     Without ``into`` the files are put back below ``root``, which must be a fresh copy. As git applies it, without fuzz.
-    Raises PatchError; nothing is changed then.
+    Raises PatchError; a part of it may be below ``root`` then.
     """
     text = patch if patch.endswith("\n") else f"{patch}\n"
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise PatchError("it holds half of a character (a lone surrogate)") from None
+    encoded(text)
     with tempfile.TemporaryDirectory(prefix="apex-patch-") as name:
         place = Path(name)
         before, after = place / "before", place / "after"
         before.mkdir()
         after.mkdir()
-        for path in touched(text).paths:
-            # A name that no file can have (too long, say) is none of a file that is there.
-            if os.path.isfile(root / path) and not os.path.islink(root / path):
-                (before / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(root / path, before / path)
         try:
+            _bring(touched(text), root, before)
             repository = Repository.init(place / "git")
             base = repository.snapshot(before, "base")
             new = repository.apply(text, base, "patch")
             changed = repository.changed(base, new)
-            repository.check_out(new, after)
+            left = repository.check_out(new, after)
+            # Tests run in a sandbox: a link may lead anywhere, as it may for git.
+            for path in left.outside_links:
+                (after / path).parent.mkdir(parents=True, exist_ok=True)
+                (after / path).symlink_to(os.fsdecode(repository.file(new, path)))
+            for path in left.submodules:
+                (after / path).mkdir(parents=True, exist_ok=True)
         except GitError as error:
             raise PatchError(error.cause) from None
-        target = into if into is not None else root
+        except OSError as error:
+            raise _refusal(error) from None
+        return lay_out(changed, after, into if into is not None else root)
+
+
+def encoded(patch: str) -> bytes:
+    """The bytes of a diff. Raises PatchError."""
+    try:
+        return patch.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise PatchError("it holds half of a character (a lone surrogate)") from None
+
+
+def lay_out(changed: Mapping[str, str], source: Path, target: Path) -> dict[str, Path | None]:
+    """Bring what changed (``D``: removed) from one folder to another: files, links, empty folders. Raises PatchError."""
+    try:
         # What goes, goes first: a file may come in the place of a folder.
         for path in (path for path, kind in changed.items() if kind == "D"):
             (target / path).unlink(missing_ok=True)
             _remove_empty((target / path).parent, target)
-        for path in (path for path, kind in changed.items() if kind != "D"):
+        coming = [path for path, kind in changed.items() if kind != "D"]
+        # Links come last: nothing is written through one.
+        for path in sorted(coming, key=lambda path: (source / path).is_symlink()):
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(target / path):
                 (target / path).unlink()
-            shutil.copy2(after / path, target / path, follow_symlinks=False)
-        return {path: None if kind == "D" else target / path for path, kind in changed.items()}
+            if (source / path).is_dir() and not (source / path).is_symlink():
+                (target / path).mkdir()
+            else:
+                shutil.copy2(source / path, target / path, follow_symlinks=False)
+    except OSError as error:
+        raise _refusal(error) from None
+    return {path: None if kind == "D" else target / path for path, kind in changed.items()}
+
+
+def _bring(named: Touched, root: Path, into: Path) -> None:
+    """Copies of what a diff names, and of files and links in the place of their folders. Raises PatchError, OSError."""
+    for path in named.paths:
+        parts = path.split("/")
+        for above in ("/".join(parts[:number]) for number in range(1, len(parts))):
+            if os.path.islink(root / above):  # git sees that the path lies beyond it
+                path = above
+                break
+            if os.path.isfile(root / above) and above not in named.gone:
+                raise PatchError(f"{path}: {above} is a file")
+        # A name that no file can have (too long, say) is none of a file that is there.
+        if os.path.islink(root / path) or os.path.isfile(root / path):
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(into / path):
+                shutil.copy2(root / path, into / path, follow_symlinks=False)
+
+
+def _refusal(error: OSError) -> Exception:
+    """What is this machine's fault is none of the patch."""
+    return error if error.errno in _OURS else PatchError(f"its files cannot be made: {error.strerror}")
 
 
 def _remove_empty(folder: Path, top: Path) -> None:
