@@ -7,7 +7,7 @@ import datetime
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import ArtifactError, RunFolderError, StaleResultError
 from ..experiment.folder import DEVIATIONS
@@ -49,6 +49,8 @@ def refuse_stale(plan: PlanFile, lock: Lock | None, out: Path) -> None:
 def note_deviations(out: Path, changed: list[str], why: str | None, lock: Lock | None, context: Context) -> None:
     """Say what is not as it was registered, other code and versions too, and write it down, once each."""
     from ..experiment.code import code_changes, code_digests
+    from ..experiment.deviations import read_deviations
+    from ..experiment.lines import cut_torn_tail
     from ..experiment.planning import versions
 
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -61,30 +63,12 @@ def note_deviations(out: Path, changed: list[str], why: str | None, lock: Lock |
         ]
         if lock.code and (others := code_changes(lock.code, code_digests())):
             found.append({"when": now, "what": f"other code than registered: {others}", "why": ""})
+    cut_torn_tail(out / DEVIATIONS)
     known = {row["what"] for row in read_deviations(out)}
     for row in found:
         context.say(f"deviation: {row['what']}")
         if row["what"] not in known:
             SystemFiles().append(out / DEVIATIONS, json.dumps(row, ensure_ascii=False).encode() + b"\n", sync=True)
-
-
-def read_deviations(out: Path) -> list[dict[str, Any]]:
-    """What was written down. Raises ArtifactError."""
-    from ..experiment.lines import cut_torn_tail, read_rows
-
-    cut_torn_tail(out / DEVIATIONS)
-    return read_rows(out / DEVIATIONS)
-
-
-def deviations_of(folder: Path) -> list[dict[str, Any]]:
-    """What a run folder says of itself: with which other code it was gone on with. Raises ArtifactError."""
-    from ..experiment.artifacts import read_run
-    from ..experiment.code import GONE_ON
-
-    rows = read_run(folder).get(GONE_ON) or []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and "what" in row for row in rows):
-        raise ArtifactError(f"{folder / 'run.json'}: {GONE_ON} is no list of deviations", "restore the file")
-    return [{"when": row.get("when"), "what": f"{folder.name}: {row['what']}", "why": ""} for row in rows]
 
 
 @contextlib.contextmanager

@@ -1,13 +1,54 @@
-"""An experiment's result as text: the decision first."""
+"""An experiment's result: written beside its runs, and as text with the decision first."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ports import SystemFiles
+from .context import Context
+from .deviating import writing
+
 if TYPE_CHECKING:
+    from ..experiment.artifacts import RunFolder
     from ..experiment.judgement import Decision, Rung
+    from ..experiment.result import Result
+
+
+def write_result(context: Context, result: Result, out: Path, *, page: bool) -> None:
+    """The file, and the reports of every run, at whose top it stands. Raises RunFolderError."""
+    from ..experiment.folder import RESULT
+    from .running import write_reports
+
+    with writing(out):
+        data = json.dumps(result.value, indent=1, ensure_ascii=False).encode()
+        SystemFiles().replace(out / RESULT, data + b"\n")
+    for name in result.folders:
+        write_reports(context, out / name, page=page)
+
+
+def write_again(context: Context, folder: RunFolder, *, page: bool) -> str:
+    """Make the result of the experiment that a finished run belongs to again; returns what is left to do, as a line."""
+    from ..experiment.folder import RESULT
+    from ..experiment.looks import read_looks
+    from ..experiment.result import make_again
+
+    if "experiment" not in folder.plan.settings:
+        return ""
+    out = folder.path.parent
+    if (result := make_again(folder.path)) is None:
+        return f"now: {result_command(folder, seen=any(folder.path.name in look.runs for look in read_looks(out)))}"
+    write_result(context, result, out, page=page)
+    decision = f": {result.decision.word}" if result.decision else ""
+    context.say(f"{out / RESULT} is made again from its runs{decision}")
+    return ""
+
+
+def result_command(folder: RunFolder, *, seen: bool) -> str:
+    """What makes the result of this run's experiment; it takes a reason when a look has ``seen`` other episodes."""
+    return f"apex experiment PLAN --out {folder.path.parent}{' --deviate WHY' if seen else ''}"
 
 
 def text_of(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PlanChangedError, UsageError
-from ..experiment.folder import BEGUN, RESULT, begin, other_plan
-from ..ports import SystemFiles
+from ..experiment.folder import BEGUN, begin, other_plan
 from .context import Context
-from .deviating import deviations_of, note_deviations, read_deviations, refuse_stale, writing
+from .deviating import note_deviations, refuse_stale, writing
 from .parts import Machine, arms_of, check_arm, naming_places, plan_of, run_folder, settings_of
 
 if TYPE_CHECKING:
@@ -69,7 +67,11 @@ def show_plan_file(context: Context, path: Path, machine: Machine) -> int:
             parts[-1]["looks"] = _chances(plan)
             told = ", ".join(f"{look} tasks {100 * chance:.0f} %" for look, chance in parts[-1]["looks"].items())
             unit = plan.prereg.unit if plan.prereg else ""
-            only = ", if each holds one task; less if they hold several" if unit == "cluster" else ""
+            only = (
+                ", if each holds one task; less if they hold several, least if one is far larger"
+                if unit == "cluster"
+                else ""
+            )
             lines.append(f"  looks     by {unit}; chance of enough evidence by then: {told}{only}")
     total = sum(p["expected_hours"] for p in parts)
     state = _state(plan)
@@ -183,51 +185,17 @@ def run_plan(
 
 
 def _tell(context: Context, plan: PlanFile, lock: Lock | None, out: Path, *, page: bool) -> None:
-    from ..experiment.code import code_digests
-    from ..experiment.judgement import decide_plan, judge_looked_at, judge_rung, to_json
-    from ..experiment.looks import read_looks
+    from ..experiment.result import make_result
+    from .judged import text_of, write_result
+    from .running import PAGE
 
-    looks = read_looks(out) if plan.prereg and plan.prereg.sequential else []
-    rungs = [
-        rung
-        for part in plan.parts
-        for rung in (
-            [judge_looked_at(plan, out, looks)]
-            if plan.looked_at(part)
-            else [judge_rung(part, out / run.folder, run.budget) for run in plan.runs(part)]
-        )
-    ]
-    decision = decide_plan(plan, out, looks, registered=lock is not None)
-    names = [name for rung in rungs for name in rung.runs or (rung.folder,)]
-    deviations = [*read_deviations(out), *(row for name in names for row in deviations_of(out / name))]
-    failures = [
-        f"{r.folder}, {a['arm']}: {a['infrastructure']} episodes could not be run"
-        for r in rungs
-        for a in r.arms
-        if a["infrastructure"]
-    ]
-    told = [*deviations, *({"what": failure} for failure in failures)]
-    value = {
-        "code": code_digests(),
-        "plan": plan.to_json(),
-        "digest": plan.digest,
-        "registered": lock.registered if lock else None,
-        "lock": lock.digest if lock else None,
-        "runs": [to_json(rung) for rung in rungs],
-        "decision": to_json(decision) if decision else None,
-        "deviations": told,
-    }
-    with writing(out):
-        SystemFiles().replace(out / RESULT, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
-    from .judged import text_of
-    from .running import PAGE, write_reports
-
-    for name in names:  # after the result, which stands at their top
-        write_reports(context, out / name, page=page)
-    judged = [rung for rung in rungs if plan.primary is None or rung.part == plan.primary.name]
+    result = make_result(plan, out, registered=lock.registered if lock else None, lock=lock.digest if lock else None)
+    write_result(context, result, out, page=page)
+    judged = [rung for rung in result.rungs if plan.primary is None or rung.part == plan.primary.name]
     shown = out / (judged[0].runs or (judged[0].folder,))[-1] / PAGE
-    text = text_of(rungs, decision, told, out)
-    context.emit({"experiment": str(out), **value}, f"{text}\nreport: {shown}" if page and shown.exists() else text)
+    text = text_of(result.rungs, result.decision, result.value["deviations"], out)
+    value = {"experiment": str(out), **result.value}
+    context.emit(value, f"{text}\nreport: {shown}" if page and shown.exists() else text)
 
 
 def _read(context: Context, path: Path) -> PlanFile:

@@ -26,6 +26,8 @@ from ..experiment.resume import RUNS, reopen_same
 from ..experiment.run import Runner, RunOutcome
 from ..ports import SystemFiles
 from .again import command_again, differing
+from .judged import result_command, write_again
+from .rendering import render
 from .trying import tried
 
 if TYPE_CHECKING:
@@ -90,12 +92,13 @@ def execute(context: Context, folder: RunFolder, workers: int, executor: str = "
     try:
         if not folder.new and (what := note_code(folder)):
             context.say(f"deviation: {folder.path}: {what}")
-        place = plugins.catalog.make("executor", executor or executor_of(folder))
+        name = executor or executor_of(folder)
+        place = plugins.catalog.make("executor", name)
         allowance = allowance_of(folder, plugins.catalog)
         allowance.check()
         exporting = Exporting(folder, shared.get("hist_buckets"))
-        for name in shared.get("exporters", ()):
-            exporting.add(plugins.catalog.make("exporter", name))
+        for exporter in shared.get("exporters", ()):
+            exporting.add(plugins.catalog.make("exporter", exporter))
         exporting.open()
     except BaseException:
         if exporting is not None:
@@ -126,6 +129,7 @@ def execute(context: Context, folder: RunFolder, workers: int, executor: str = "
             on_interrupt=interrupted,
             on_result=exporting.result,
             allowance=allowance,
+            owner=str(plugins.catalog.entry("executor", name).owner),
         )
         try:
             if isinstance(place, contextlib.AbstractContextManager):
@@ -170,8 +174,11 @@ def carry_out(context: Context, folder: RunFolder, workers: int, executor: str =
             told: dict[str, object] = {"run": str(path), "finished": outcome.finished, "planned": outcome.planned}
             context.emit(told if spent is None else {**told, "spent": dataclasses.asdict(spent)})
         return outcome.exit_status
+    left = write_again(context, folder, page=page)  # it stands at the top of the reports
     tell(context, path, page=page)
     warn_of_failures(context, folder, outcome)
+    if left:
+        context.say(left)
     return outcome.exit_status
 
 
@@ -187,9 +194,11 @@ def warn_of_failures(context: Context, folder: RunFolder, outcome: RunOutcome) -
     if failed:
         context.say(f"note: {failed} of {calls} model calls had no answer, in episodes that count (failed_calls)")
     if outcome.infrastructure:
+        looked_at = "look" in folder.plan.settings
+        then = f"\n  then: {result_command(folder, seen=True)}: a look has seen these episodes" if looked_at else ""
         context.say(
             f"warning: {outcome.infrastructure} of {outcome.planned} episodes could not be run; the first: {reason}\n"
-            f"  apex resume {folder.path} --retry-failed"
+            f"  apex resume {folder.path} --retry-failed{then}"
         )
 
 
@@ -215,7 +224,7 @@ def write_reports(context: Context, path: Path, *, page: bool = True) -> str:
             if name in catalog.names("report"):
                 report = catalog.make("report", name)
                 try:
-                    rendered = report.render((path,))
+                    rendered = render(catalog, report, name, (path,))
                 except ApexError as error:
                     if name != "html":
                         raise

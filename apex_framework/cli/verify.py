@@ -66,12 +66,10 @@ def _runs(path: Path) -> list[Path]:
 
 def _deviations(path: Path, damaged: Container[Path]) -> Iterator[str]:
     """What was done otherwise than planned: by an experiment, and by its runs, or by one run. Raises ArtifactError."""
-    from ..analysis.episodes import read_lines
-    from ..experiment.folder import DEVIATIONS
-    from .deviating import deviations_of
+    from ..experiment.deviations import deviations_of, read_deviations
 
     home = path.absolute().parent if (path / "run.json").exists() else path
-    rows = read_lines(home / DEVIATIONS) if (home / DEVIATIONS).exists() else []
+    rows = read_deviations(home)
     for folder in _runs(path):
         try:
             rows += deviations_of(folder) if (folder / "run.json").exists() else []

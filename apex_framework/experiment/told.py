@@ -7,15 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..analysis.episodes import read_episodes
 from ..errors import ArtifactError, NotComparableError
 from .artifacts import read_run
 from .code import GONE_ON, code_changes, code_digests
-from .folder import LOOKS, RESULT
 from .judgement import Decision, decide_plan
-from .looks import TakenLook, read_looks
 from .manifest import DONE
-from .planfile import Part, PlanFile
-from .prereg import PreRegistration
+from .result import looks_of, planned_in, told_deviations
 
 _COMPARED = ("word", "sentence", "registered", "excluded", "hypothesis", "rule")
 
@@ -41,6 +39,7 @@ def wrong_result(path: Path) -> Iterator[str]:
                     )
                 else:
                     yield f"{said}, its runs say {is_now!r}"
+        yield from _deviated(path, data)
     except ArtifactError as error:
         yield error.cause
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, NotComparableError) as error:
@@ -63,25 +62,27 @@ def _other_build(data: Mapping[str, Any], runs: list[Path]) -> str:
 
 
 def _decided(data: Mapping[str, Any], out: Path) -> Decision | None:
-    said = data["plan"]
-    prereg = PreRegistration(**_plain(said["prereg"])) if said["prereg"] else None
-    parts = tuple(Part(**_plain(part)) for part in said["parts"])
-    plan = PlanFile(out, said["name"], parts, prereg=prereg)
-    looks = _looks(data, out) if prereg and prereg.sequential else []
+    plan = planned_in(data, out)
+    looks = looks_of(data, out) if plan.prereg and plan.prereg.sequential else []
     return decide_plan(plan, out, looks, registered=data["lock"] is not None)
 
 
-def _looks(data: Mapping[str, Any], out: Path) -> list[TakenLook]:
-    """The looks of a sequential plan: at least one, and all that the result tells of. Raises ArtifactError."""
-    looks = read_looks(out)
-    needed = max(1, len((data["decision"] or {}).get("looks", ())))
-    if len(looks) < needed:
-        what = f"holds {len(looks)}" if (out / LOOKS).exists() else "is missing"
-        raise ArtifactError(
-            f"{out / LOOKS} {what}: {RESULT} tells of {needed} looks", "restore the file, or name a new --out"
-        )
-    return looks
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+def _deviated(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
+    """What the result and its runs say differently of deviations, and of episodes that could not be run."""
+    failed: dict[tuple[str, str], int] = {}
+    folders = {str(row["folder"]): row.get("runs") or (row["folder"],) for row in data["runs"]}
+    for row in data["runs"]:
+        run = str(row["folder"])
+        rows = [episode for name in folders[run] for episode in read_episodes(path.parent / name)]
+        for arm in row["arms"]:
+            count = sum(not episode.judged for episode in rows if episode.arm == arm["arm"])
+            failed[run, str(arm["arm"])] = count
+            if arm["infrastructure"] != count:
+                yield (
+                    f"{path}: of {arm['arm']} in {run} {arm['infrastructure']} episodes could not be run, its runs say {count}"
+                )
+    names = [name for names in folders.values() for name in names]
+    said = [str(row["what"]) for row in data["deviations"]]
+    made = [str(row["what"]) for row in told_deviations(path.parent, names, failed)]
+    yield from (f"{path} does not tell of a deviation: {what}" for what in made if what not in said)
+    yield from (f"{path} tells of a deviation that is not on file: {what}" for what in said if what not in made)

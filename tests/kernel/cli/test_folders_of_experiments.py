@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_plans import CLAIM, PlanTerminal, plan, settings
@@ -15,6 +17,7 @@ from apex_framework.cli.report import report
 from apex_framework.cli.resume import resume
 from apex_framework.cli.verify import verify
 from apex_framework.experiment.manifest import write_manifest
+from apex_framework.interfaces import EpisodeJob, EpisodeResult, infrastructure_failure
 from apex_framework.ports import SystemFiles
 
 
@@ -187,3 +190,88 @@ def test_a_result_of_another_build_is_told_from_an_edited_one(planned: PlanTermi
         found, _, err = planned(command, what)
         assert found == status
         assert (another in err, "its runs say" in err) == (told_by != "nobody", told_by == "nobody"), err
+
+
+def failing_once(planned: PlanTerminal, task: str = "c0") -> None:
+    """One task's episodes cannot be run, until somebody tries again."""
+    work = planned.world.work
+    left = {"single": 1, "static_star": 1}
+
+    def failing(job: EpisodeJob) -> EpisodeResult:
+        if job.task_id == task and left.get(str(job.arm["name"]), 0):
+            left[str(job.arm["name"])] -= 1
+            return infrastructure_failure(job, "no machine")
+        return work(job)
+
+    planned.world.work = failing
+
+
+@pytest.mark.parametrize("claim", [CLAIM, ""])
+def test_failed_episodes_that_were_run_again_are_in_the_result(planned: PlanTerminal, claim: str) -> None:
+    """The command that the experiment itself names leaves a folder that is intact and can be read."""
+    plan("", more=claim)
+    if claim:
+        assert planned(experiment, "plan.toml", "--register")[0] == 0
+    failing_once(planned)
+    status, _, err = planned.run()
+    assert status == 4 and "\n  apex resume out/main --retry-failed\n" in err
+    told = json.loads(Path("out/experiment.json").read_text())
+    assert [row["what"] for row in told["deviations"]] == [
+        f"main, {arm}: 1 episodes could not be run" for arm in ("single", "static_star")
+    ]
+    status, _, err = planned(resume, "out/main", "--retry-failed", "--no-report")
+    assert status == 0 and "out/experiment.json is made again from its runs" in err and "now:" not in err
+    again = json.loads(Path("out/experiment.json").read_text())
+    assert again["deviations"] == [] and [arm["infrastructure"] for arm in again["runs"][0]["arms"]] == [0, 0]
+    assert {key: again[key] for key in ("plan", "digest", "registered", "lock")} == {
+        key: told[key] for key in ("plan", "digest", "registered", "lock")
+    }
+    assert planned(verify, "out")[0] == planned(report, "out/main")[0] == 0
+    before = Path("out/experiment.json").read_bytes()
+    assert planned.run()[0] == 0 and Path("out/experiment.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("cause", ["no result", "other plan", "edited plan", "unfinished"])
+def test_where_only_the_experiment_can_make_the_result_it_is_named(planned: PlanTerminal, cause: str) -> None:
+    plan("", more='[[part]]\nname = "late"\narms = ["single"]\n')
+    failing_once(planned)
+    assert planned.run()[0] == 4
+    path = Path("out/experiment.json")
+    if cause == "no result":
+        path.unlink()
+    elif cause == "other plan":
+        Path("out/begun.json").write_text('{"plan": {"name": "plan"}, "digest": "d"}')
+    elif cause == "edited plan":
+        data = json.loads(path.read_text())
+        data["plan"]["parts"][0]["seeds"] = 9
+        path.write_text(json.dumps(data))
+    else:
+        Path("out/late/DONE").unlink()
+    before = path.read_bytes() if path.exists() else None
+    status, _, err = planned(resume, "out/main", "--retry-failed", "--no-report")
+    assert status == 0 and err.endswith("now: apex experiment PLAN --out out\n")
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data["deviations"].pop(), "does not tell of a deviation: main, static_star: 1 episodes"),
+        (lambda data: data["deviations"].append({"what": "rain"}), "tells of a deviation that is not on file: rain"),
+        (
+            lambda data: data["runs"][0]["arms"][1].update(infrastructure=0),
+            "of static_star in main 0 episodes could not be run, its runs say 1",
+        ),
+    ],
+)
+def test_a_result_that_hides_what_went_wrong_is_found(
+    planned: PlanTerminal, change: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    failing_once(planned)
+    assert planned.run()[0] == 4
+    path = Path("out/experiment.json")
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    status, _, err = planned(verify, "out")
+    assert (status, words in err) == (5, True), err

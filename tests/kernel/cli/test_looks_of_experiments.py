@@ -17,10 +17,12 @@ from fake_world import FakeSuite, FakeWorld, context_of
 
 from apex_framework.cli import boundary
 from apex_framework.cli.planned import register_plan, run_plan
+from apex_framework.cli.running import carry_out
 from apex_framework.errors import ArtifactError, ConfigError, PlanChangedError
 from apex_framework.experiment.folder import LOOKS
 from apex_framework.experiment.looks import read_looks
-from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task
+from apex_framework.experiment.resume import reopen_same
+from apex_framework.interfaces import EpisodeJob, EpisodeResult, Task, infrastructure_failure
 from apex_framework.ports import SystemFiles
 
 PLAN = """
@@ -270,6 +272,27 @@ def test_episodes_that_changed_after_their_look_are_refused_or_said(make: Callab
     assert experiment.run(deviate="the disk was restored") == 0
     assert Path("out", LOOKS).read_bytes() == look
     assert [row["why"] for row in experiment.result()["deviations"]] == ["the disk was restored"]
+
+
+def test_failed_episodes_that_a_look_saw_are_run_again_with_a_reason(
+    make: Callable[..., Experiment], capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = make(ours_alone)
+    work = experiment.world.work
+    experiment.world.work = lambda job: infrastructure_failure(job, "no machine") if job.index == 0 else work(job)
+    assert experiment.run() == 4
+    told = "apex resume out/main@look1 --retry-failed\n  then: apex experiment PLAN --out out --deviate WHY: a look has"
+    assert told in capsys.readouterr().err
+    assert boundary.run(["verify", "out"]) == 0
+    experiment.world.work = work
+    context = context_of(experiment.world)
+    folder = reopen_same(Path("out/main@look1"), context.plugins, retry_failed=True)
+    before = Path("out/experiment.json").read_bytes()
+    assert carry_out(context, folder, 1, page=False) == 0
+    assert capsys.readouterr().err.endswith("now: apex experiment PLAN --out out --deviate WHY\n")
+    assert Path("out/experiment.json").read_bytes() == before
+    assert experiment.run(deviate="a machine was off") == 0
+    assert "a machine was off" in [row.get("why") for row in experiment.result()["deviations"]]
 
 
 def test_verify_reads_the_looks_too(make: Callable[..., Experiment], capsys: pytest.CaptureFixture[str]) -> None:
