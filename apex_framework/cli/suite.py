@@ -27,7 +27,7 @@ def suite() -> None:
 def list_tasks(context: Context, /, suite: str, limit: int | None, **places: object) -> None:
     """List the tasks of a split: id, family and cluster, then the totals."""
     made, split = open_suite(context, suite, limit, options_of(places))
-    tasks = candidates(made, split)
+    tasks = candidates(context, suite, made, split)
     rows = [{"id": t.id, "family": t.family, "cluster": t.cluster, "tests": len(t.visible_tests)} for t in tasks]
     width = max((len(t.id) for t in tasks), default=0)
     lines = [f"{r['id']:<{width}}  {r['family']:<20}  {r['cluster']}" for r in rows]
@@ -44,7 +44,7 @@ def list_tasks(context: Context, /, suite: str, limit: int | None, **places: obj
 def show(context: Context, /, task: str, name: str, files: bool, limit: int | None, **places: object) -> None:
     """Show one task as agents meet it: issue, visible tests, files."""
     made, split = open_suite(context, name, limit, options_of(places))
-    found = {t.id: t for t in candidates(made, split)}
+    found = {t.id: t for t in candidates(context, name, made, split)}
     if task not in found:
         near = difflib.get_close_matches(task, found, n=5, cutoff=0.3) or list(found)[:5]
         raise UnknownNameError(f"task of {name}", task, near, "; all of them: apex suite list")

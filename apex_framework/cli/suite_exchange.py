@@ -35,7 +35,7 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), required=True, met
 def export(context: Context, /, suite: str, limit: int | None, out: Path, in_turns: bool, **places: object) -> None:
     """Write the tasks of a split in the SWE-bench format, a line each. The file holds solutions: keep it from agents."""
     made, split = open_suite(context, suite, None if in_turns else limit, options_of(places))
-    tasks = candidates(made, split)
+    tasks = candidates(context, suite, made, split)
     if in_turns:
         tasks = _in_turns(tasks)[:limit]
     rows = [_row(made, task) for task in tasks]
@@ -100,7 +100,7 @@ def grade(
     patches = read_predictions(predictions)
     if imported is not None:
         made, split = open_suite(context, suite, None, options_of(places))
-        tasks = candidates(made, split)
+        tasks = candidates(context, suite, made, split)
     else:
         made, split, tasks = confined_suite(
             context,

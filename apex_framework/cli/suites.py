@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from ..errors import UsageError
-from ..interfaces import ChecksTasks, Closes
+from ..interfaces import Closes
 
 if TYPE_CHECKING:
     from ..interfaces import Sandbox, Task, TaskSuite
@@ -96,7 +96,7 @@ def confined_suite(
     from ..interfaces import Level
 
     made, split = open_suite(context, name, limit, options)
-    tasks, catalog = candidates(made, split), context.plugins.catalog
+    tasks, catalog = candidates(context, name, made, split), context.plugins.catalog
     demand = demand_of((), tasks, catalog)
     if any(task.base_commit for task in tasks):
         demand = Demand(Level.LANDLOCK, "code of foreign repositories")
@@ -110,12 +110,14 @@ def confined_suite(
     if chosen.name == PLAIN:
         return made, split, tasks
     made, split = open_suite(context, name, limit, options, catalog.make("sandbox", chosen.name))
-    return made, split, candidates(made, split)
+    return made, split, candidates(context, name, made, split)
 
 
-def candidates(suite: TaskSuite, split: str) -> Sequence[Task]:
-    """Every task of a split, those included that were not checked."""
-    return suite.candidates(split) if isinstance(suite, ChecksTasks) else suite.tasks(split)
+def candidates(context: Context, name: str, suite: TaskSuite, split: str) -> Sequence[Task]:
+    """Every task of a split, those included that were not checked. Raises SuiteError, PluginError."""
+    from ..experiment.planning import tasks_of
+
+    return tasks_of(context.plugins.catalog, name.partition("/")[0], suite, split, unchecked=True)
 
 
 def totals(tasks: Sequence[Task]) -> list[str]:

@@ -24,7 +24,10 @@ PATIENCE_S = 30.0
 
 @contextmanager
 def answering(catalog: Catalog, kind: str, name: str, *, limit_s: float | None = None) -> Iterator[None]:
-    """The body asks this plugin: what it raises, or that it hangs, becomes a PluginError that names it."""
+    """The body asks this plugin: what it raises, or that it hangs, becomes a PluginError that names it.
+
+    With a ``limit_s`` of 0 it may take as long as it wants.
+    """
     limit_s = PATIENCE_S if limit_s is None else limit_s
     cause: BaseException
     try:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import platform
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,8 @@ from ..episode.arm import Arm
 from ..episode.budgeting import settings_of
 from ..episode.confining import confined
 from ..episode.workshop import AUTO, make_suite
-from ..errors import ApexError, BudgetTooSmallError, ConfigError, EnvironmentProblem, WorkspaceError
-from ..interfaces import EpisodeContext, HasCaveats, HasNotes, LLMBackend, Trainable
+from ..errors import ApexError, BudgetTooSmallError, ConfigError, EnvironmentProblem, SuiteError, WorkspaceError
+from ..interfaces import ChecksTasks, EpisodeContext, HasCaveats, HasNotes, LLMBackend, Task, TaskSuite, Trainable
 from ..plugins import Plugins
 from .allowance import Allowance
 from .arms import check_names
@@ -73,6 +74,7 @@ def make_plan(
     with answering(catalog, "suite", suite):
         made = make_suite(catalog, suite, limit, options=(settings or {}).get("suite_options"))
         caveats = _sentences("caveats", made.caveats) if isinstance(made, HasCaveats) else ()
+        digest = suite_digest(made)
     _ask_workspaces(
         catalog,
         suite,
@@ -80,7 +82,7 @@ def make_plan(
         str((settings or {}).get("workspace", AUTO)),
         tuple(sorted(((settings or {}).get("suite_options") or {}).items())),
     )
-    every = made.tasks(split)
+    every = tasks_of(catalog, suite, made, split)
     with answering(catalog, "suite", suite):
         for note in _sentences("notes", made.notes(split)) if isinstance(made, HasNotes) else ():
             _note(catalog, note)
@@ -90,7 +92,7 @@ def make_plan(
     return Plan(
         suite=suite,
         split=split,
-        suite_digest=made.digest,
+        suite_digest=digest,
         tasks=tasks,
         limit=limit,
         arms=tuple(arms),
@@ -103,6 +105,34 @@ def make_plan(
         versions=versions(plugins),
         caveats=caveats,
     )
+
+
+def tasks_of(catalog: Catalog, name: str, suite: TaskSuite, split: str, *, unchecked: bool = False) -> tuple[Task, ...]:
+    """A split's tasks, which may take their time; ``unchecked`` ones too where they are asked for.
+
+    Raises SuiteError for an id that two tasks have, PluginError.
+    """
+    with answering(catalog, "suite", name, limit_s=0):
+        found = suite.candidates(split) if unchecked and isinstance(suite, ChecksTasks) else suite.tasks(split)
+        tasks = tuple(found)
+        ids = [task.id for task in tasks]
+    if len(set(ids)) != len(ids):
+        twice = next(task for task, count in Counter(ids).items() if count > 1)
+        raise SuiteError(
+            f"suite {name!r} has several tasks {twice!r} in split {split!r}",
+            "correct its data, or report this to its author: results are told apart by the ids of tasks",
+        )
+    return tasks
+
+
+def suite_digest(suite: TaskSuite) -> str:
+    """What tells results on its tasks from those on others. Raises TypeError or ValueError where there is none."""
+    digest = suite.digest
+    if not isinstance(digest, str):
+        raise TypeError(f"its digest is {digest!r}")
+    if not digest:
+        raise ValueError("it has no digest of its tasks")
+    return digest
 
 
 def _sentences(what: str, told: tuple[str, ...]) -> tuple[str, ...]:
@@ -143,7 +173,7 @@ def check_families(catalog: Catalog, part: Part, suite_options: Mapping[str, str
     if part.families:
         with answering(catalog, "suite", part.suite):
             made = make_suite(catalog, part.suite, part.limit, options=suite_options)
-        _of_families(choose_tasks(made.tasks(part.split), part.limit), part.families)
+        _of_families(choose_tasks(tasks_of(catalog, part.suite, made, part.split), part.limit), part.families)
 
 
 def check_exclusions(
@@ -155,7 +185,7 @@ def check_exclusions(
         return
     with answering(catalog, "suite", part.suite):
         made = make_suite(catalog, part.suite, part.limit, options=suite_options)
-    tasks = _of_families(choose_tasks(made.tasks(part.split), part.limit), part.families)
+    tasks = _of_families(choose_tasks(tasks_of(catalog, part.suite, made, part.split), part.limit), part.families)
     meant = {f"family:{task.family}" for task in tasks} | {f"task:{task.id}" for task in tasks}
     for rule in rules:
         if rule not in meant:

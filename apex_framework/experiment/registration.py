@@ -21,7 +21,7 @@ from .code import code_digests
 from .foresight import answering
 from .plan import canonical_json, digest_of, shortened
 from .planfile import PlanFile
-from .planning import policy_digest, versions
+from .planning import policy_digest, suite_digest, versions
 from .prereg import SEQUENTIAL, PreRegistration
 
 FORMAT = 2
@@ -116,7 +116,7 @@ def hashes_of(
     found: dict[str, str] = {}
     for suite in sorted({part.suite for part in plan.parts}):
         with answering(catalog, "suite", suite):
-            found[f"suite.{suite}"] = make_suite(catalog, suite, options=options).digest
+            found[f"suite.{suite}"] = suite_digest(make_suite(catalog, suite, options=options))
     arms = list(arms)
     for what, kind, names in (
         ("solver", "llm_backend", {name for arm in arms for name in arm.backends.values()}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,12 +66,13 @@ class Runner:
         on_interrupt: Callable[[], None] = lambda: None,
         on_result: Callable[[EpisodeResult], None] = lambda result: None,
         allowance: Allowance | None = None,
+        owner: str = "",
     ) -> None:
         """``allowance`` is asked before every episode; when it is spent, what is in flight ends and the run stops.
 
         ``notify`` gets events in this process: starts, ends, and what the workers recorded of each episode.
 
-        ``on_result`` gets each result once it is durable.
+        ``on_result`` gets each result once it is durable. ``owner`` is the plugin that brings the executor.
         """
         self._folder = folder
         self._tasks = {task.id: task for task in folder.plan.tasks}
@@ -82,6 +83,7 @@ class Runner:
         self._on_interrupt = on_interrupt
         self._on_result = on_result
         self._allowance = allowance
+        self._owner = f" of plugin {owner}" if owner else ""
         self._stop: Spent | ApexError | None = None
         self._cut: list[Mapping[str, str]] = []
         self._refused = {arm.name: (0, 0) for arm in folder.plan.arms}
@@ -97,11 +99,11 @@ class Runner:
 
         Raises BudgetTooSmallError when an arm's budget pays for no call at all, RunFolderError when the disk fails,
         BudgetStoreError when a shared ceiling cannot be reached; then what is in flight is finished first. ExecutorError
-        when the executor answers a job twice, one that it was not given, or not all of them.
+        when the executor fails, or answers a job twice, one that it was not given, or not all of them.
         """
         plan = self._folder.plan
         with Interruption(self._on_interrupt) as interruption:
-            results = self._executor.run(self._jobs(interruption), self._work, workers=self._workers)
+            results = self._results(interruption)
             try:
                 for result in results:
                     self._take(result)
@@ -109,11 +111,7 @@ class Runner:
                 if not interruption.signal:
                     raise
             finally:
-                close = getattr(
-                    results, "close", None
-                )  # executors may return any iterator; generators stop their workers
-                if close is not None:
-                    close()
+                results.close()  # generators stop their workers
         if isinstance(self._stop, ApexError):
             raise self._stop
         records = self._folder.records
@@ -133,6 +131,15 @@ class Runner:
             self._folder.finish()
             self._notify(RunFinished(plan.run_id, str(self._folder.path), outcome.finished))
         return outcome
+
+    def _results(self, interruption: Interruption) -> Generator[EpisodeResult, None, None]:
+        """What the executor gives; closing it closes that. Raises ExecutorError for what the executor raises."""
+        try:
+            yield from self._executor.run(self._jobs(interruption), self._work, workers=self._workers)
+        except ApexError:
+            raise
+        except Exception as error:  # the edge to a plugin's code: its failure is named as its own
+            raise self._broken(f"fails: {type(error).__name__}: {error}") from error
 
     def _jobs(self, interruption: Interruption) -> Iterator[EpisodeJob]:
         """Jobs of unfinished episodes, for as long as nobody interrupts."""
@@ -170,7 +177,7 @@ class Runner:
 
     def _broken(self, how: str) -> ExecutorError:
         return ExecutorError(
-            f"executor {self._executor.name!r} {how}",
+            f"executor {self._executor.name!r}{self._owner} {how}",
             "go on with --executor local, and tell the executor's author",
         )
 

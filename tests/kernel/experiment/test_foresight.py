@@ -12,12 +12,15 @@ import pytest
 
 from apex_framework.analysis import read_run
 from apex_framework.episode.arm import Arm
-from apex_framework.errors import ConfigError, PluginError
+from apex_framework.errors import ConfigError, PluginError, SuiteError
 from apex_framework.experiment import foresight
 from apex_framework.experiment.arms import with_policy
 from apex_framework.experiment.artifacts import RunFolder
 from apex_framework.experiment.plan import Plan
-from apex_framework.experiment.planning import make_plan
+from apex_framework.experiment.planfile import Part, PlanFile
+from apex_framework.experiment.planning import check_exclusions, check_families, make_plan
+from apex_framework.experiment.prereg import PreRegistration
+from apex_framework.experiment.registration import hashes_of
 from apex_framework.hookspecs import ApexSpec, hookimpl
 from apex_framework.interfaces import EpisodeContext, Roster, Routes, Task
 from apex_framework.plugins import load_plugins
@@ -54,6 +57,16 @@ class Noted(Suite):
 
     def __init__(self, notes: Any, **_options: object) -> None:
         self.notes = lambda split: notes
+
+
+class Odd(Suite):
+    """Tasks and a digest, whatever they are."""
+
+    def __init__(self, ids: Any = ("t",), digest: Any = "d1", **_options: object) -> None:
+        self._ids, self.digest = ids, digest
+
+    def tasks(self, split: str) -> list[Task]:
+        return [Task(name, "one", split, "broken", cluster="c") for name in self._ids[: {"dev": 9}[split]]]
 
 
 class Shape:
@@ -97,6 +110,10 @@ class World(ApexSpec):
         add("boastful", lambda **_: Modest("They are riddles."))
         add("noted", lambda **_: Noted(("2 of 3 tasks are left out: mend them",)))
         add("noting", lambda **_: Noted("2 of 3"))
+        add("doubled", lambda **_: Odd(("a", "b", "c", "b")))
+        add("odd", lambda **_: Odd())
+        add("nameless", lambda **_: Odd(digest=""))
+        add("undigested", lambda **_: Odd(digest=None))
 
     @hookimpl
     def apex_topologies(self, add: Any) -> None:
@@ -129,6 +146,34 @@ def test_what_a_suite_says_of_itself_is_told_by_the_run_and_decides_nothing(tmp_
     assert read_run(tmp_path / "r").caveats == plan.caveats
     with pytest.raises(PluginError, match="suite 'boastful' of plugin world fails: TypeError: its caveats"):
         planned(ARM, "boastful")
+
+
+def test_two_tasks_of_one_id_are_found_before_an_episode_is_run() -> None:
+    with pytest.raises(SuiteError, match="suite 'doubled' has several tasks 'b' in split 'dev'"):
+        planned(ARM, "doubled")
+
+
+@pytest.mark.parametrize("check", [check_families, check_exclusions])
+def test_a_suite_that_cannot_make_its_tasks_is_named_whoever_asks(check: Any) -> None:
+    plugins = load_plugins(plugins={"world": World()})
+    broken = "suite 'odd' of plugin world fails: KeyError: 'test'"
+    with pytest.raises(PluginError, match=broken):
+        make_plan(plugins, [ARM], suite="odd", split="test", limit=1)
+    part = Part("main", ("a",), "odd", "test", 1, families=("clear",))
+    said = PreRegistration("h", "e", "main", "a", ("b",), exclusions=("family:clear",))
+    with pytest.raises(PluginError, match=broken):
+        check(plugins.catalog, part, *((said,) if check is check_exclusions else ()))
+
+
+@pytest.mark.parametrize(
+    ("suite", "words"), [("nameless", "it has no digest of its tasks"), ("undigested", "its digest is None")]
+)
+def test_a_suite_without_a_digest_is_neither_planned_nor_registered(suite: str, words: str) -> None:
+    with pytest.raises(PluginError, match=f"suite '{suite}' of plugin world fails: .*: {words}"):
+        planned(ARM, suite)
+    plan = PlanFile(Path("p.toml"), "p", (Part("main", ("a",), suite, "dev", 1),))
+    with pytest.raises(PluginError, match=words):
+        hashes_of(plan, [], load_plugins(plugins={"world": World()}).catalog)
 
 
 def test_what_a_suite_says_of_a_split_is_told_once_for_all_runs_of_a_command(
