@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from apex_ray.crew import variables
 from apex_ray.executor import RayExecutor, _shared
 from apex_ray.facts import difference, seen, versions
-from apex_ray.node import Node, Unseen
+from apex_ray.node import Died, Node, Unseen
 from apex_ray.options import Options
 
 from apex_framework import ConfigError, EpisodeJob, Executor, MissingExtraError, load_plugins
@@ -61,6 +63,13 @@ def test_without_ray_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(MissingExtraError) as caught:
         load_plugins().catalog.make("executor", "ray")
     assert caught.value.remedy == "pip install 'apex-ray[ray]'"
+
+
+def test_a_worker_that_leaves_by_itself_is_told_with_its_own_status(episodes: ModuleType, jobs: Jobs) -> None:
+    node = Node()
+    path = [str(Path(episodes.__file__).parent), *sys.path]
+    node.hello({"work": "ray_episodes:leaving", "folder": os.sep, "path": path, "variables": {}})
+    assert node.do(jobs("a")[0], {}) == Died(21)
 
 
 def test_secrets_are_sent_only_by_name() -> None:
