@@ -7,12 +7,13 @@ import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import ArtifactError
 from ..hookspecs import PROJECT
-from ..plugins import OWN_DISTRIBUTION
 from .plan import digest_of
 
 if TYPE_CHECKING:
@@ -29,19 +30,33 @@ _SHOWN = 3
 
 
 def code_digests() -> dict[str, str]:
-    """Package -> sha256 over its files, for the kernel and every plugin that comes with it, blocked ones too.
+    """Package -> sha256 over its files, for the kernel and every plugin that is installed, blocked ones too.
 
-    Other distributions stand with their versions in plans and locks.
+    What plugins need besides stands with its version in plans and locks.
     """
-    points = importlib.metadata.distribution(OWN_DISTRIBUTION).entry_points.select(group=PROJECT)
-    own = {point.module.partition(".")[0] for point in points}
     found = {}
-    for name in sorted({PROJECT, *own}):
+    for name in sorted({PROJECT, *_packages()}):
         left_out = _ONLY_TELLS.get(name, frozenset())
-        spec = None if "*" in left_out else importlib.util.find_spec(name)
+        spec = None if "*" in left_out else _spec(name)
         if spec is not None and spec.submodule_search_locations:
             found[name] = tree_digest(Path(spec.submodule_search_locations[0]), left_out)
+        elif spec is not None and spec.origin and os.path.isfile(spec.origin):
+            found[name] = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     return found
+
+
+def _packages() -> Iterator[str]:
+    """Of every plugin, the package that its module is in; below a namespace, which others share, the first of its own."""
+    for point in importlib.metadata.entry_points(group=PROJECT):
+        names = list(accumulate(point.module.split("."), "{}.{}".format))
+        yield next((name for name in names if (spec := _spec(name)) is None or spec.origin), names[-1])
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # a plugin that is broken: whoever loads it says so
+        return None
 
 
 def tree_digest(root: Path, left_out: frozenset[str] = frozenset()) -> str:

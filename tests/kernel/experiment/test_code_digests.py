@@ -13,6 +13,7 @@ from apex_framework.experiment import code
 from apex_framework.experiment.artifacts import RunFolder
 from apex_framework.experiment.code import GONE_ON, code_changes, code_digests, note_code, tree_digest
 from apex_framework.experiment.plan import Plan
+from apex_framework.hookspecs import PROJECT
 
 
 def package(root: Path, reverse: bool = False) -> Path:
@@ -60,6 +61,44 @@ def test_kernel_and_plugins_are_covered_and_reports_are_not() -> None:
     assert {"apex_framework", "apex_agents", "apex_controllers", "apex_repair", "apex_suites"} <= found.keys()
     assert "apex_reports" not in found
     assert found == code_digests()
+
+
+def install(root: Path, files: dict[str, str], *modules: str) -> None:
+    """A distribution of somebody else with these plugins, on this path."""
+    points = "".join(f"p{number} = {module}\n" for number, module in enumerate(modules))
+    info = {
+        "METADATA": "Metadata-Version: 2.1\nName: stranger\nVersion: 1\n",
+        "entry_points.txt": f"[{PROJECT}]\n{points}",
+    }
+    for name, text in {**files, **{f"stranger-1.dist-info/{name}": text for name, text in info.items()}}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def test_code_of_plugins_of_others_is_covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "strange/__init__.py": "",
+        "strange/moves.py": "patience = 6",
+        "lone.py": "",
+        "house/tools/inner/__init__.py": "",
+    }
+    install(
+        tmp_path,
+        files | {"house/tools/__init__.py": "", "house/of_others.py": ""},
+        "strange.moves",
+        "lone",
+        "house.tools.inner",
+        "gone",
+        "lone.gone",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = code_digests()
+    assert {"strange", "lone", "house.tools"} <= before.keys() and not {"house", "gone", "lone.gone"} & before.keys()
+    (tmp_path / "house/of_others.py").write_text("a = 1")
+    assert code_digests() == before
+    for name in ("strange/moves.py", "lone.py", "house/tools/__init__.py"):
+        (tmp_path / name).write_text("patience = 7")
+    assert code_changes(before, code_digests()).count("->") == 3
 
 
 def test_what_differs_is_named() -> None:
