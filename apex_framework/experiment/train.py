@@ -15,7 +15,7 @@ from ..analysis.checkpoint import checkpoint_text
 from ..catalog import Catalog
 from ..episode.arm import Arm
 from ..episode.budgeting import TOO_LITTLE
-from ..errors import BudgetStoreError, ConfigError, GlobalBudgetSpentError, RuntimeFault
+from ..errors import BudgetStoreError, ConfigError, ExecutorError, GlobalBudgetSpentError, RuntimeFault
 from ..interfaces import (
     Checkpoint,
     Controller,
@@ -105,7 +105,7 @@ class Trainer:
         """Train, one round per item. Raises RuntimeFault when no episode of a round could be run.
 
         And GlobalBudgetSpentError when a ceiling that episodes share cut one short, for such an episode teaches nothing;
-        BudgetStoreError when it did because it could not be asked.
+        BudgetStoreError when it did because it could not be asked; ExecutorError when a job was not answered once.
         """
         with contextlib.ExitStack() as stack:
             if isinstance(self._executor, contextlib.AbstractContextManager):
@@ -116,6 +116,11 @@ class Trainer:
                 results = sorted(
                     self._executor.run(iter(jobs), self._work, workers=self._workers), key=lambda result: result.index
                 )
+                if [result.index for result in results] != [job.index for job in jobs]:
+                    raise ExecutorError(
+                        f"executor {self._executor.name!r} did not answer each of the {len(jobs)} jobs of round {number} once",
+                        "train with --executor local, and tell the executor's author",
+                    )
                 yield self._learn(number, results)
 
     def _schedule(self) -> Iterator[list[tuple[int, str, int]]]:

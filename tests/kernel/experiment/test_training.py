@@ -14,15 +14,23 @@ from apex_framework.analysis import checkpoint_bytes, checkpoint_digest
 from apex_framework.analysis.checkpoint import checkpoint_of
 from apex_framework.catalog import Catalog
 from apex_framework.episode.arm import Arm
-from apex_framework.errors import ConfigError, RuntimeFault
+from apex_framework.errors import ConfigError, ExecutorError, RuntimeFault
 from apex_framework.experiment.run import Work
 from apex_framework.experiment.train import Round, Trainer, Training
 from apex_framework.interfaces import EpisodeJob, EpisodeResult
 from apex_framework.plugins import load_plugins
+from apex_framework.testing.broken.executor import Sound, TakesFour, TellsTwice
 
 TRAINING = Training(
     arm=Arm("bandit_v1", controller="bandit_v1"), tasks=("a", "b", "c", "d", "e"), episodes=12, round=5, warm_start=5
 )
+
+
+class Silent(Sound):
+    """Answers nothing."""
+
+    def run(self, jobs: Iterable[EpisodeJob], work: Work, *, workers: int) -> Iterator[EpisodeResult]:
+        return iter(())
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +99,12 @@ def test_a_job_carries_its_policy_and_names_no_file_of_this_machine(
     assert [checkpoint_digest(one) for one in carried] == known
     assert {job.arm["controller_options"]["policy"] for job in jobs[5:]} == {"none"}
     json.dumps([[job.arm, job.run] for job in jobs])
+
+
+@pytest.mark.parametrize("executor", [TakesFour, TellsTwice, Silent])
+def test_an_executor_that_does_not_answer_each_job_once_is_named(
+    catalog: Catalog, fake_episodes: ModuleType, executor: type[Sound]
+) -> None:
+    trainer = Trainer(TRAINING, catalog, executor(), fake_episodes.taught)
+    with pytest.raises(ExecutorError, match="executor 'sound' did not answer each of the 5 jobs of round 0 once"):
+        next(trainer.rounds())
