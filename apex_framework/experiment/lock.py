@@ -10,7 +10,8 @@ import re
 import socket
 from pathlib import Path
 
-from ..errors import RunFolderError
+from ..errors import ArtifactError, RunFolderError
+from .layout import EPISODES
 
 LOCK = ".lock"
 """Name of the lock file; it says who holds the folder."""
@@ -74,7 +75,7 @@ def claim(path: Path) -> tuple[FolderLock, bool]:
     """Lock a folder for a new run, and say whether it was made for that.
 
     What a run leaves that was killed before its plan was written is removed. Raises RunFolderError when anything else is in
-    it but a lock file; then nothing is changed.
+    it but a lock file, ArtifactError for a run whose plan is gone; then nothing is changed.
     """
     try:
         try:
@@ -101,7 +102,7 @@ def require_free(path: Path) -> None:
     """Look whether a new run can be made at ``path``, before the work of planning it: nothing is made or locked.
 
     Raises RunFolderError when it is no folder, when anything but a lock file, or what is left of a run that was killed before
-    its plan was written, is in it, or when it cannot be read.
+    its plan was written, is in it, or when it cannot be read; ArtifactError for a run whose plan is gone.
     """
     try:
         if path.exists():
@@ -117,6 +118,11 @@ def _require_empty(path: Path) -> None:
     # Only a holder that was killed leaves its name in the lock file.
     killed = any(lock.stat().st_size for lock in locks) and all(map(_BEGINNING.fullmatch, names))
     if names and not killed:
+        if EPISODES in names:
+            raise ArtifactError(
+                f"{path / 'run.json'} is missing, and with it the plan of the results in {EPISODES}",
+                "restore it, or choose another --out",
+            )
         there = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise RunFolderError(f"{path} is not empty and holds no run ({there})", "choose another --out")
 

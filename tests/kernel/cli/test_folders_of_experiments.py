@@ -192,6 +192,21 @@ def test_a_result_of_another_build_is_told_from_an_edited_one(planned: PlanTermi
         assert (another in err, "its runs say" in err) == (told_by != "nobody", told_by == "nobody"), err
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_run_whose_plan_is_gone_is_not_somebody_elses_folder(planned: PlanTerminal, finished: bool) -> None:
+    assert planned.run()[0] == 0
+    Path("out/main/run.json").unlink()
+    if not finished:
+        Path("out/main/DONE").unlink()
+    before = files("out/main")
+    status, _, err = planned.run()
+    assert status == 3 and err.endswith(
+        "error[E0303]: out/main/run.json is missing, and with it the plan of the results in episodes.jsonl\n"
+        "  restore it, or choose another --out\n"
+    )
+    assert files("out/main") == before
+
+
 def failing_once(planned: PlanTerminal, task: str = "c0") -> None:
     """One task's episodes cannot be run, until somebody tries again."""
     work = planned.world.work
