@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
@@ -183,7 +184,16 @@ def _next_command(run: RunData, verdicts: Sequence[Verdict]) -> str:
         return ""
     name = verdicts[0].arm
     controller = str(run.arms.get(name, {}).get("controller", name))
+    command = shlex.join(["apex", "run", "--controller", controller, "--suite", f"{run.suite}/test", *_options(run)])
     if run.split in EXPLORATORY_SPLITS:
-        return f"apex run --controller {controller} --suite {run.suite}/test"
+        return command
     needed = max((lift.tasks_needed(0.05) or 0 for lift in verdicts[0].lifts), default=0)
-    return f"apex run --controller {controller} --suite {run.suite}/test --episodes {needed}" if needed else ""
+    return f"{command} --episodes {needed}" if needed else ""
+
+
+def _options(run: RunData) -> list[str]:
+    """What the run's suite was given, as a command takes it."""
+    options = run.settings.get("suite_options") or {}
+    places = [word for name in ("data", "repos") if name in options for word in (f"--{name}", str(options[name]))]
+    others = ",".join(f"{name}={value}" for name, value in options.items() if name not in ("data", "repos"))
+    return [*places, *(["--set", f"suite_options={others}"] if others else [])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,7 +81,14 @@ def test_the_next_command_asks_for_the_tasks_that_several_seeds_leave_needed() -
         for s in range(5)
     ]
     arms = {row.arm: {"name": row.arm} for row in rows}
-    answer = answer_of(RunData(path=None, rows=tuple(rows), split="test", suite="mini", arms=arms))  # type: ignore[arg-type]
+    run = RunData(path=None, rows=tuple(rows), split="test", suite="mini", arms=arms)  # type: ignore[arg-type]
+    answer = answer_of(run)
     needed = max(lift.tasks_needed(0.05) or 0 for lift in answer.lifts)
     assert 200 < needed < 600
-    assert answer.next_command.endswith(f"--episodes {needed}")
+    assert answer.next_command == f"apex run --controller bandit_v1 --suite mini/test --episodes {needed}"
+    options = {"data": "/a b/sums.jsonl", "language": "c", "repos": "/r", "level": "2"}
+    given = replace(run, settings={"suite_options": options})
+    assert answer_of(given).next_command == (
+        "apex run --controller bandit_v1 --suite mini/test --data '/a b/sums.jsonl' --repos /r"
+        f" --set suite_options=language=c,level=2 --episodes {needed}"
+    )
