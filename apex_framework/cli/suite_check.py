@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError, WorkspaceError
+from ..errors import EnvironmentProblem, UsageError, WorkspaceError
 from ..interfaces import ChecksTasks, ComparesVerdicts, Comparison, GradesPatches, TaskCheck
 from .context import Context
 from .suites import LIMIT, SUITE, confined_suite, options_of, sandbox_options, source_options, totals
@@ -106,13 +106,28 @@ def _tell(
         f"made or read in {seconds_to_make} s; {value['cached']} were known, the others took {value['seconds']} s",
         *totals(tasks),
         *(f"does not behave: {c.task}: {c.why}" for c in bad),
-        *(f"could not be judged: {c.task}: {c.infrastructure_error}" for c in broken),
+        *_not_judged(broken),
     ]
     if gold:
         lines.append(f"tests left out because they fail here even on gold: {sum(len(c.left_out) for c in behave)}")
     context.emit(value, "\n".join(lines))
     if bad or broken:
-        click.get_current_context().exit(5 if bad else 4)
+        lacking = not behave and {c.code[:3] for c in broken} == {EnvironmentProblem.code[:3]}
+        click.get_current_context().exit(5 if bad else EnvironmentProblem.exit_status if lacking else 4)
+
+
+def _not_judged(broken: Sequence[TaskCheck]) -> Iterator[str]:
+    """A line for each cause, and each remedy once."""
+    tasks: dict[tuple[str, str], list[str]] = {}
+    for one in broken:
+        tasks.setdefault((one.infrastructure_error, one.remedy), []).append(one.task)
+    told = {""}
+    for (why, remedy), names in tasks.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"could not be judged: {', '.join(names[:3])}{more}: {why}"
+        if remedy not in told:
+            yield f"  {remedy}"
+            told.add(remedy)
 
 
 def _compared(context: Context, name: str, suite: TaskSuite, tasks: Sequence[Task], folder: Path) -> None:

@@ -108,6 +108,10 @@ class TaskCheck:
     """Not empty when nothing could be found out."""
     seconds: float = 0.0
     cached: bool = False
+    code: str = ""
+    """Of that error, where it has one."""
+    remedy: str = ""
+    """What to do about it."""
 
 
 @runtime_checkable

@@ -159,6 +159,8 @@ def _optional(row: Row, name: str) -> str:
 def _names(row: Row, name: str) -> tuple[str, ...]:
     """A list of texts, or the JSON text of one: copies of the data have either."""
     value = row.values.get(name)
+    if name not in row.values:
+        return row.texts(name)  # which says so
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -21,6 +21,7 @@ from .downloads import fetch_data, fetch_repositories
 from .environments import Environment, Table
 from .folders import read_folder
 from .grading import Grade, Grader, some, test_files
+from .leniently import NO_PATCH, gnu_patch
 from .rows import SPLITS, Instance, read_instances
 from .second_opinion import Logs, compared, damaged, opinion
 
@@ -62,6 +63,7 @@ class SweBenchSuite:
         self._more += " --option execution=containers" if self._contained else ""
         self._checks = Checks(Path(cache_dir) if cache_dir else None)
         self._grader = Grader(self.workspaces)
+        self._told = False
 
     @property
     def name(self) -> str:
@@ -103,11 +105,8 @@ class SweBenchSuite:
     def tasks(self, split: str) -> Sequence[Task]:
         """Those that were checked and behave. Raises UsageError, SuiteError when there is none."""
         every, usable = self._of(split), self._usable(split)
-        if usable and not self._contained and not (self._repos and self._repos.is_dir()):
-            where = f"there is no folder {self._repos}" if self._repos else "their folder was not named"
-            raise UsageError(
-                f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}"
-            )
+        if usable:
+            self._need_repos()
         if not usable:
             raise SuiteError(
                 f"none of the {len(every)} tasks of {self._name}/{split} was checked and behaves here",
@@ -149,6 +148,7 @@ class SweBenchSuite:
         A task that was not checked yet is checked first. ``visible_passed`` is PASS_TO_PASS.
         """
         instance = self._instance(task)
+        self._need_repos()
         environment = self._table.find(instance)
         evaluator = environment.evaluator if environment else EVALUATOR
         checked = self.check(task)
@@ -169,19 +169,27 @@ class SweBenchSuite:
         environment = self._table.find(instance)
         if environment is None:
             why = f"no environment for {instance.repo} {instance.version}"
-            return TaskCheck(task.id, False, infrastructure_error=why)
+            return TaskCheck(
+                task.id, False, infrastructure_error=why, remedy="--environments FILE.toml with an entry for it"
+            )
         key = key_of(instance, environment)
         if not anew and (known := self._checks.find(key)) is not None:
             return TaskCheck(task.id, known.behaves, known.why, known.left_out, seconds=known.seconds, cached=True)
+        self._need_repos()
         if self._contained:
             check_engine()
+        elif not gnu_patch() and not self._told:
+            self._told = True
+            print(f"{self._name}: {NO_PATCH}: patches that it alone takes count as not applied", file=sys.stderr)
         started = time.perf_counter()
         try:
             record = self._checked(instance, started, lambda patch: self._grade(instance, patch))
         except MissingExtraError:
             raise
         except (ApexError, OSError) as error:
-            return TaskCheck(task.id, False, infrastructure_error=str(error), seconds=time.perf_counter() - started)
+            code, remedy = (error.code, error.remedy) if isinstance(error, ApexError) else ("", "")
+            seconds = time.perf_counter() - started
+            return TaskCheck(task.id, False, infrastructure_error=str(error), seconds=seconds, code=code, remedy=remedy)
         self._keep(key, task, record)
         return TaskCheck(task.id, record.behaves, record.why, record.left_out, seconds=record.seconds)
 
@@ -198,6 +206,7 @@ class SweBenchSuite:
             yield Comparison(task.id, infrastructure_error=f"no environment for {instance.repo} {instance.version}")
             return
         official.require("the official grader")
+        self._need_repos()
         key, logs = key_of(instance, environment), Logs(folder, instance)
         patches = {"gold": instance.patch, "empty": "", "damaged": damaged(instance.patch)}
         started, grades, left_out = time.perf_counter(), dict[str, Grade](), frozenset[str]()
@@ -329,10 +338,18 @@ class SweBenchSuite:
         if where is None:
             name = repositories.names(instance.repo)[0]
             raise SuiteError(
-                f"task {instance.instance_id}: no clone of {instance.repo} in {self._repos or 'no folder'}",
-                f"--repos DIR; git clone --bare https://github.com/{instance.repo} DIR/{name}",
+                f"no clone of {instance.repo} in {self._repos}",
+                f"git clone --bare https://github.com/{instance.repo} {self._repos}/{name}",
             )
         return where
+
+    def _need_repos(self) -> None:
+        """Raises UsageError where no folder of clones was named, or it is not there."""
+        if not self._contained and not (self._repos and self._repos.is_dir()):
+            where = f"there is no folder {self._repos}" if self._repos else "their folder was not named"
+            raise UsageError(
+                f"{self._name} needs clones of its repositories, and {where}", f"--repos DIR; {self.sources()[-1]}"
+            )
 
     def _checked(self, instance: Instance, started: float, grade: Callable[[str], Grade]) -> Record:
         gold = grade(instance.patch)

@@ -199,6 +199,32 @@ def test_what_this_machine_lacks_is_said_and_not_kept(
         assert suite.grade_patch(the_task(suite), "").infrastructure_error == found.infrastructure_error
 
 
+def test_clones_that_nobody_named_are_missed_before_anything_is_run(world: World, tmp_path: Path) -> None:
+    for repos in (None, tmp_path / "gone"):
+        suite = SweBenchSuite(cache_dir=tmp_path / "checks", **{**world.options, "repos": repos})
+        for judging in (suite.check, lambda task, suite=suite: suite.grade_patch(task, "")):
+            with pytest.raises(UsageError, match="needs clones of its repositories") as caught:
+                judging(the_task(suite))
+            assert caught.value.remedy.startswith("--repos DIR; git clone --bare https://github.com/demo/tiny ")
+
+
+def test_a_missing_patch_program_is_said_once(
+    suite: SweBenchSuite, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apex_suites.swebench.suite.gnu_patch", lambda: "")
+    for _ in range(2):
+        assert suite.check(the_task(suite), anew=True).behaves
+    assert capsys.readouterr().err.count("GNU patch 2.7.3 or later") == 1
+
+
+@pytest.mark.parametrize("name", ["FAIL_TO_PASS", "PASS_TO_PASS", "test_patch"])
+def test_a_field_that_is_not_there_is_missed_by_name(world: World, name: str) -> None:
+    world.write({key: value for key, value in world.row.items() if key != name})
+    with pytest.raises(UsageError, match=f"no field '{name}'") as caught:
+        read_instances(world.data)
+    assert caught.value.remedy.startswith("its fields are ")
+
+
 def test_a_damaged_record_counts_as_none(suite: SweBenchSuite, tmp_path: Path) -> None:
     suite.check(the_task(suite))
     (file,) = (tmp_path / "checks").iterdir()

@@ -78,6 +78,27 @@ def test_what_cannot_be_judged_is_status_4(world: World, capsys: pytest.CaptureF
     assert status == 4 and found["not_judged"] == {"demo__tiny-1": "no environment for demo/tiny 1.0"}
 
 
+def test_what_is_missing_is_told_once_with_its_remedy(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [f"demo__tiny-{number}" for number in range(1, 6)]
+    world.write(*({**world.row, "instance_id": name} for name in ids))
+    clone = world.repos / "demo+tiny"
+    clone.rename(tmp_path / "elsewhere")
+    assert run(["suite", "check", SUITE, "--allow-weaker-sandbox", *world.flags]) == 3
+    out = capsys.readouterr().out
+    assert f"could not be judged: {', '.join(ids[:3])} and 2 more: no clone of demo/tiny in {world.repos}\n" in out
+    assert out.count(f"\n  git clone --bare https://github.com/demo/tiny {clone}\n") == 1
+    assert run(["suite", "check", SUITE, "--allow-weaker-sandbox", *world.flags, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["not_judged"]) == ids
+    assert {one["code"] for one in found["checks"]} == {"E0306"}
+    without = ["--data", str(world.data), "--environments", str(world.environments)]
+    assert run(["suite", "check", SUITE, "--allow-weaker-sandbox", *without]) == 2
+    err = capsys.readouterr().err
+    assert err.count("their folder was not named") == 1 and "--repos DIR" in err
+
+
 def test_foreign_code_without_a_strong_sandbox_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     status, found, err = told(capsys, "check", SUITE, "--sandbox", "plain", *world.flags)
     assert (status, found) == (3, None)
