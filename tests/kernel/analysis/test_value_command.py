@@ -242,7 +242,7 @@ def test_what_the_log_does_not_hold_is_named(random_log: Path, name: str, capsys
     assert run(["value", str(random_log), "--controller", name]) == 2
     error = capsys.readouterr().err
     unfinished, cause, _remedy = error.splitlines()
-    assert "no DONE vouches" in unfinished
+    assert "no DONE, so nothing vouches" in unfinished
     assert cause.startswith("error[E0205]: the controller decides on '") and "does not hold" in cause
 
 

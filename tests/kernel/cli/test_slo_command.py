@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
         ],
     )
     plan = {"suite": "mini", "split": "dev", "suite_digest": "d", "tasks": [], "seeds": [0], "real_time": True}
-    (path / "run.json").write_text(json.dumps({"plan": {**plan, "arms": [{"name": "a", "budget": 10_000}]}}))
+    (path / "run.json").write_text(json.dumps({"format": 1, "plan": {**plan, "arms": [{"name": "a", "budget": 10_000}]}}))
     return path
 
 
@@ -133,7 +133,7 @@ def test_rows_of_another_load_are_refused(apex: Apex, folder: Path, column: str,
 def test_a_missed_target_is_status_5_and_named(apex: Apex, folder: Path) -> None:
     (folder / "t.toml").write_text("controller_p95_ms = 4.5\nstress_loss_p95 = 0.001\n")
     status, out, err = apex(str(folder), "--targets", str(folder / "t.toml"))
-    assert status == 5 and "not finished" in err
+    assert status == 5 and "nothing vouches" in err
     assert out.splitlines()[1] == "controller_p95_ms     < 4.5         5  300  FAIL    arm a"
     assert out.splitlines()[-1] == "6 of 8 targets reached; missed: controller_p95_ms, stress_loss_p95"
 
