@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 import click
 
-from ..errors import UnknownNameError
+from ..errors import UnknownNameError, UsageError
 from .context import Context
 from .suite_check import check
 from .suite_exchange import export, fetch, grade
 from .suite_import import import_verdicts
 from .suites import LIMIT, SUITE, candidates, open_suite, options_of, source_options, totals
+
+_USUAL: Final = "mini/dev"
 
 
 @click.group()
@@ -36,13 +41,14 @@ def list_tasks(context: Context, /, suite: str, limit: int | None, **places: obj
 
 @suite.command()
 @click.argument("task")
-@click.option("--suite", "name", metavar="SUITE[/SPLIT]", default="mini/dev", help="Where it is: mini/dev.")
+@click.option("--suite", "name", metavar="SUITE[/SPLIT]", help=f"Where it is: {_USUAL}.")
 @click.option("--files", is_flag=True, help="The text of every file, too.")
 @LIMIT
 @source_options
 @click.pass_obj
-def show(context: Context, /, task: str, name: str, files: bool, limit: int | None, **places: object) -> None:
+def show(context: Context, /, task: str, name: str | None, files: bool, limit: int | None, **places: object) -> None:
     """Show one task as agents meet it: issue, visible tests, files."""
+    name = name or _usual(context, task, places)
     made, split = open_suite(context, name, limit, options_of(places))
     found = {t.id: t for t in candidates(context, name, made, split)}
     if task not in found:
@@ -66,6 +72,16 @@ def show(context: Context, /, task: str, name: str, files: bool, limit: int | No
     if files:
         parts += [part for p, text in one.files.items() for part in ("", f"--- {p}", text)]
     context.emit(value, "\n".join(parts))
+
+
+def _usual(context: Context, task: str, places: Mapping[str, object]) -> str:
+    """The suite where none is named. Raises UsageError where another one must be meant."""
+    base, _, split = task.partition("/")
+    if split in ("", "train", "dev", "test") and base in context.plugins.catalog.names("suite"):
+        raise UsageError(f"{task} is a suite, and a task is shown", f"apex suite show TASK --suite {task}")
+    if files := [option for option, value in places.items() if isinstance(value, Path)]:
+        raise UsageError(f"--{files[0]} is for another suite than {_USUAL}", "apex suite show TASK --suite SUITE/SPLIT")
+    return _USUAL
 
 
 for _command in (check, export, fetch, grade, import_verdicts):

@@ -138,6 +138,9 @@ class ProgramSuite(ABC):
 
     def _make(self, split: str) -> tuple[list[Draft], list[LeftOut]]:
         chosen = [p for p in self.programs if p.split == split]
+        if not chosen:
+            have = ", ".join(one for one in self.splits if any(p.split == one for p in self.programs))
+            raise UsageError(f"{self.data}: no task of the split {split!r}", f"its splits: {have or 'none'}")
         drafts: list[Draft] = []
         left_out: list[LeftOut] = []
         say = self._progress or Talk(f"{self.name}/{split}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from apex_framework.errors import SandboxError, UsageError
+from apex_framework.errors import EnvironmentProblem, SandboxError, UsageError
 from apex_framework.interfaces import Level, Sandbox
 
 from .making import Made, Wanted, make
@@ -109,6 +111,11 @@ class _Talk:
 
 
 def _check(wanted: Wanted) -> None:
+    if importlib.util.find_spec("pytest") is None:
+        raise EnvironmentProblem(
+            f"the repository's tests run under pytest, which {sys.executable} has not",
+            f"{sys.executable} -m pip install pytest",
+        )
     if not wanted.repo.is_dir():
         raise UsageError(f"{wanted.repo}: there is no such folder", "a folder with .git in it, or a bare clone")
     if not _NAME.fullmatch(wanted.name) or ".." in wanted.name:

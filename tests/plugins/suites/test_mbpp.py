@@ -79,3 +79,12 @@ def test_wrong_rows_are_told(change: dict[str, Any], told: str, make: Callable[.
     with pytest.raises(UsageError, match=told) as caught:
         make(path).tasks("dev")
     assert caught.value.cause.startswith(f"{path}:2: ")
+
+
+def test_a_split_without_tasks_is_said_with_those_that_have_some(
+    make: Callable[..., MbppSuite], tmp_path: Path
+) -> None:
+    path = written(tmp_path / "mbpp.jsonl", [{**ROW, "task_id": number, "test_list": TESTS} for number in (11, 601)])
+    with pytest.raises(UsageError, match="no task of the split 'dev'") as caught:
+        make(path).tasks("dev")
+    assert caught.value.remedy == "its splits: train, test"

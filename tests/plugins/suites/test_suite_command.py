@@ -23,6 +23,22 @@ def test_list_names_tasks_and_totals(suite: MiniSuite, capsys: pytest.CaptureFix
     assert all(task.id in out for task in suite.tasks("dev")[:5]) and "5 tasks" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "cause", "remedy"),
+    [
+        (["swebench_lite/dev", "--data", "x.jsonl"], "is a suite", "apex suite show TASK --suite swebench_lite/dev"),
+        (["mbpp"], "is a suite", "apex suite show TASK --suite mbpp"),
+        (["a-1", "--repos", "x"], "--repos is for another suite than mini/dev", "--suite SUITE/SPLIT"),
+    ],
+)
+def test_show_names_the_call_that_was_meant(
+    words: list[str], cause: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["suite", "show", *words]) == 2
+    err = capsys.readouterr().err
+    assert cause in err and remedy in err
+
+
 def test_show_tells_what_agents_see_and_no_more(suite: MiniSuite, capsys: pytest.CaptureFixture[str]) -> None:
     task = suite.tasks("dev")[0]
     assert run(["suite", "show", task.id, "--limit", "5", "--json"]) == 0
