@@ -53,7 +53,10 @@ EPISODE_COLUMNS = {
 """Columns of episodes.jsonl."""
 
 FILES = (
-    ("run.json", "the plan: suite with digest, tasks, arms, seeds, versions; its digest, and the command"),
+    (
+        "run.json",
+        "the plan: suite with digest, tasks, arms, seeds, versions; its digest, the command, and one that makes it anywhere",
+    ),
     ("config.toml", "the settings in force, as a configuration file"),
     ("episodes.jsonl", "one line per finished episode, in the plan's order"),
     ("decisions.jsonl", "one line per decision: `DecisionTaken` with arm, task_id and seed"),

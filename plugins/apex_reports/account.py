@@ -11,7 +11,7 @@ from typing import Any
 from apex_framework.analysis import Answer
 from apex_framework.errors import ArtifactError
 
-from .cells import Table, recorded
+from .cells import Table, counted, recorded
 from .lines import lines
 from .observed import Observed
 
@@ -113,7 +113,7 @@ def _provenance(run: Told, answered: int) -> Table:
         ("made", str(run.facts.get("created") or "not told")),
         ("run", str(run.facts.get("run_id") or "not told")),
         ("plan digest", str(run.facts.get("digest") or "not told")),
-        ("suite", f"{plan.get('suite')}/{plan.get('split')}, {len(tasks)} tasks"),
+        ("suite", f"{plan.get('suite')}/{plan.get('split')}, {counted(len(tasks), 'task')}"),
         ("suite digest", str(plan.get("suite_digest") or "not told")),
         ("seeds", ", ".join(map(str, seeds)) or "not told"),
         ("versions", _pairs(run.table("versions", "plan"))),
@@ -149,7 +149,11 @@ def _digests(answer: Answer) -> tuple[str, str, str]:
     digests = {row.suite_digest for row in answer.run.rows if row.suite_digest}
     bare = sum(not row.suite_digest for row in answer.run.rows)
     result = HOLDS if digests == {answer.run.suite_digest} and not bare else OPEN if not digests else FAILS
-    return "all episodes are of one version of the suite", result, f"{len(digests)} digests, {bare} episodes without"
+    return (
+        "all episodes are of one version of the suite",
+        result,
+        f"{counted(len(digests), 'digest')}, {counted(bare, 'episode')} without",
+    )
 
 
 def _same_tasks(answer: Answer) -> tuple[str, str, str]:

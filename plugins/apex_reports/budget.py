@@ -65,7 +65,7 @@ def proofs(answer: Answer, spent: Mapping[Key, int]) -> tuple[Proof, ...]:
     return tuple(found)
 
 
-def budget_figure(found: tuple[Proof, ...]) -> Figure | None:
+def budget_figure(found: tuple[Proof, ...], colours: Mapping[str, int]) -> Figure | None:
     """None without a budget."""
     if not found:
         return None
@@ -75,6 +75,7 @@ def budget_figure(found: tuple[Proof, ...]) -> Figure | None:
 
     parts = []
     for index, proof in enumerate(found):
+        colour = f"f{colours.get(proof.arm, svg.colour(index))}"
         base = 30 + (index + 1) * ROW - 10
         most = max(proof.bins)
         step = (RIGHT - LEFT) / BINS
@@ -83,7 +84,7 @@ def budget_figure(found: tuple[Proof, ...]) -> Figure | None:
             if count:
                 tall = max(1.5, count / most * (ROW - 14))
                 told = f"{proof.arm}: {count} episodes used {100 * i / BINS:g} to {100 * (i + 1) / BINS:g} %"
-                parts.append(svg.rect(x(i / BINS) + 0.5, base - tall, step - 1, tall, f"f{svg.colour(index)}", told))
+                parts.append(svg.rect(x(i / BINS) + 0.5, base - tall, step - 1, tall, colour, told))
         if proof.over:
             tall = max(1.5, proof.over / most * (ROW - 14))
             parts.append(

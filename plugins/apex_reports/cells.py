@@ -32,6 +32,11 @@ def number(value: float | None, form: str) -> str:
     return UNTOLD if value is None else form.format(value)
 
 
+def counted(count: int, what: str) -> str:
+    """``1 task``, ``1,200 tasks``."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def recorded(answer: Answer) -> bool:
     """Whether the arms are systems that ran elsewhere: nothing is known of them but what their verdicts tell."""
     return any(role is ArmRole.RECORDED for role in answer.roles.values())

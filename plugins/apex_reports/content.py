@@ -12,7 +12,7 @@ from apex_framework.analysis.rungs import apart_by_budget
 from apex_framework.analysis.verdict import GO_LIFT
 
 from .arms import arms, conduct, families
-from .cells import Table, percent, plainly, recorded
+from .cells import Table, counted, percent, plainly, recorded
 from .decision import meaning_of
 from .lines import run_facts
 from .outcomes import alike, budget_binds
@@ -58,6 +58,8 @@ class Content:
     """Whether the registered decision rests on the run's own verdict, which then needs no second telling."""
     early_look: str = ""
     """Where it is an unregistered look: says so, above everything."""
+    unfinished: str = ""
+    """What is missing, where episodes are: stands first, too."""
     question: str = ""
     """What is asked, for who does not know."""
     roles: tuple[str, ...] = ()
@@ -104,6 +106,8 @@ def content_from(answer: Answer, runs: Sequence[Path], rungs: Sequence[RunData],
         registered=registered,
         same=same,
         early_look=plain(answer.run.early_look, 2_000),
+        unfinished=f"Unfinished: {answer.missing_episodes:,} of {answer.run.planned:,} planned episodes are missing."
+        * bool(answer.missing_episodes),
         question=question(answer),
         roles=roles_told(answer),
         words=words_told(answer, registered.claim if registered else GO_LIFT),
@@ -165,10 +169,9 @@ def _facts(answer: Answer, rungs: Sequence[RunData]) -> list[str]:
     kind = "imported verdicts" if recorded(answer) else kind
     facts = [
         f"{run.suite}/{run.split} ({kind}), suite digest {run.suite_digest[:12]}; "
-        f"{tasks} tasks in {clusters} clusters, {seeds} seed{'s' * (seeds != 1)}, {len(run.rows)} episodes."
+        f"{counted(tasks, 'task')} in {counted(clusters, 'cluster')}, {counted(seeds, 'seed')}, "
+        f"{counted(len(run.rows), 'episode')}."
     ]
-    if answer.missing_episodes:
-        facts.append(f"Unfinished: {answer.missing_episodes} of {run.planned} planned episodes are missing.")
     facts += _untold(answer)
     facts += alike((arm.arm for arm in answer.arms), answer.run.rows)
     if not recorded(answer):
@@ -215,7 +218,7 @@ def _limits(answer: Answer, rungs: Sequence[RunData]) -> list[str]:
         )
     clusters = {row.cluster for row in answer.run.rows if row.judged}
     if len(clusters) < 30:
-        limits.append(f"Only {len(clusters)} clusters: intervals come from sign flips of whole clusters.")
+        limits.append(f"Only {counted(len(clusters), 'cluster')}: intervals come from sign flips of whole clusters.")
     if recorded(answer):
         limits.append("One suite: other tasks may rank the systems otherwise.")
     elif rungs:

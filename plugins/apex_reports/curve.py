@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from apex_framework.analysis import Answer, ArmSummary, EpisodeRow, RunData, summarize_arm
 
 from . import svg
+from .colours import arm_colours
 from .figure import Figure
 
 WIDTH, HEIGHT = 900, 380
-LEFT, RIGHT, TOP, BOTTOM = 52, 640, 16, 336
+LEFT, RIGHT, TOP, BOTTOM = 52, 640, 26, 336
 DASHES = ("", "dashed", "dotted")
 
 
@@ -37,10 +39,11 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
         if len(ladder.rungs) == 1
     }
     highest = max(arm.interval.high for ladder in found for arm in ladder.rungs.values())
-    top = min(1.0, max(0.1, highest * 1.05))
+    top = _top(max(0.1, highest))
+    wide = 7 * (len(found) - 1) / 2  # beside each other at the largest budget, where bars would hide each other
 
     def x(tokens: float) -> float:
-        return LEFT + tokens / most * (RIGHT - LEFT)
+        return LEFT + tokens / most * (RIGHT - wide - 10 - LEFT)
 
     def y(share: float) -> float:
         return BOTTOM - min(share, top) / top * (BOTTOM - TOP)
@@ -48,10 +51,14 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
     parts = _axes(x, y, most, top)
     ends = [y(ladder.rungs[max(ladder.rungs)].success) for ladder in found]
     labels = svg.spread(ends, 15, TOP, BOTTOM)
-    label = RIGHT + 30 + 7 * len(found)
+    label = RIGHT + 30
     rows: list[tuple[object, ...]] = []
+    colours = arm_colours(answer)
+    shades: list[int] = []
     for index, ladder in enumerate(found):
-        cls = f"c{svg.colour(index)} {DASHES[index // svg.COLOURS % 3]}".strip()
+        shade = colours.get(ladder.name, svg.colour(index))
+        cls = f"c{shade} {DASHES[shades.count(shade) % 3]}".strip()
+        shades.append(shade)
         if ladder.name in steps:
             stairs = steps[ladder.name]
             budget, arm = next(iter(ladder.rungs.items()))
@@ -62,18 +69,16 @@ def curve(answer: Answer, rungs: Sequence[RunData] = ()) -> Figure | None:
             parts.append(svg.path([(x(b), y(a.success)) for b, a in sorted(ladder.rungs.items())], cls))
         for budget, arm in sorted(ladder.rungs.items()):
             place = x(budget) + 4 * (index - (len(found) - 1) / 2)
-            if budget == most:  # beside the curves, where bars do not hide each other
-                place = RIGHT + 10 + 7 * index
-            parts += _point(place, y, arm, index, budget)
+            if budget == most:
+                place = x(budget) + 7 * index - wide
+            parts += _point(place, y, arm, shade, budget)
             rows.append(
                 (ladder.name, budget, arm.success, arm.interval.low, arm.interval.high, "run at this budget", arm.tasks)
             )
         last = max(ladder.rungs)
         parts.append(svg.line(place + 5, ends[index], label - 4, labels[index], "rule"))
         share = f"{100 * ladder.rungs[last].success:.1f} %"
-        parts.append(
-            svg.text(label, labels[index] + 4, f"{svg.short(ladder.name, 24)}  {share}", f"f{svg.colour(index)}")
-        )
+        parts.append(svg.text(label, labels[index] + 4, f"{svg.short(ladder.name, 24)}  {share}", f"f{shade}"))
     notes = ["Points with bars: success at the budget that the episodes had, with its 95 % interval, each for itself."]
     if steps:
         notes.append(
@@ -143,18 +148,25 @@ def _stairs(steps: Sequence[tuple[int, float]], budget: int, most: int = 400) ->
     return [*corners, (float(budget), corners[-1][1])]
 
 
-def _point(x: float, y: Any, arm: ArmSummary, index: int, budget: int) -> list[str]:
-    cls = f"c{svg.colour(index)}"
+def _point(x: float, y: Any, arm: ArmSummary, shade: int, budget: int) -> list[str]:
+    cls = f"c{shade}"
     told = f"{arm.arm}: {100 * arm.success:.1f} % at {budget:,} tokens ({arm.interval.method})"
     low, high = y(arm.interval.low), y(arm.interval.high)
     return [
         svg.line(x, low, x, high, cls),
-        svg.circle(x, y(arm.success), 4.5, f"f{svg.colour(index)}", told),
+        svg.circle(x, y(arm.success), 4.5, f"f{shade}", told),
     ]
 
 
+def _top(highest: float) -> float:
+    """The first grid line that no interval goes beyond."""
+    lines = svg.ticks(0, 100 * highest, 6)
+    step = lines[1] - lines[0]
+    return min(1.0, step * ceil(100 * highest / step - 1e-9) / 100)
+
+
 def _axes(x: Any, y: Any, most: int, top: float) -> list[str]:
-    parts = []
+    parts = [svg.text(LEFT, 12, "Success@budget: tasks solved, with 95 % intervals", "strong")]
     for tick in svg.ticks(0, 100 * top, 6):
         parts.append(svg.line(LEFT, y(tick / 100), RIGHT, y(tick / 100), "rule"))
         parts.append(svg.text(LEFT - 7, y(tick / 100) + 4, f"{tick:g} %", "soft", "end"))

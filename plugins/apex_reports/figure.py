@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from .plain import cell, markup
 from .style import SVG_STYLE
 
+LONGEST_ALT = 5_000
+"""Characters of what a figure says in words: every number of a curve, and no more than a page of a hostile name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -44,7 +47,7 @@ class Figure:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
             f'height="{self.height}" class="figure" role="img" aria-labelledby="{name}-t {name}-d">'
-            f'{style}<title id="{name}-t">{markup(self.title)}</title><desc id="{name}-d">{markup(self.alt)}</desc>'
+            f'{style}<title id="{name}-t">{markup(self.title)}</title><desc id="{name}-d">{markup(self.alt, LONGEST_ALT)}</desc>'
             f"{self.body}</svg>"
         )
 

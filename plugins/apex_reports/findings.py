@@ -15,6 +15,7 @@ from . import switching
 from .account import Told
 from .budget import Proof, budget_figure, proofs
 from .chosen import chosen
+from .colours import arm_colours
 from .content import Content, content_from
 from .curve import curve
 from .figure import Figure
@@ -82,7 +83,7 @@ def find(runs: Sequence[Path], best_static: str = "") -> Findings:
         curve=curve(answer, rungs),
         flips=flips(answer),
         when=switching.when(answer, observed),
-        budget=budget_figure(found),
+        budget=budget_figure(found, arm_colours(answer)),
         episodes=tuple(_episodes(answer, observed, picked, runs)),
     )
 

@@ -8,6 +8,8 @@ from . import svg
 from .figure import Figure
 
 WIDTH, MIDDLE, SPAN, ROW = 900, 500, 300, 24
+LETTER = 6.4
+"""Pixels of a letter, about."""
 NAMED = 12
 """Tasks that are named per side on the page; a file of the figure has all."""
 
@@ -21,8 +23,8 @@ def flips(answer: Answer) -> tuple[Figure, tuple[tuple[str, ...], ...]] | None:
     arm = lifts[0].arm
     most = max(5, *(max(lift.wins, lift.losses, lift.tasks // 10) for lift in lifts))
     parts = [
-        svg.text(MIDDLE - 10, 14, "← only the other solves more of", "soft", "end"),
-        svg.text(MIDDLE + 10, 14, f"only {svg.short(arm, 30)} solves more of →", "soft", "start"),
+        svg.text(MIDDLE - 10, 14, "the other solves more ←", "soft", "end"),
+        svg.text(MIDDLE + 10, 14, f"→ {svg.short(arm, 30)} solves more", "soft", "start"),
     ]
     rows: list[tuple[object, ...]] = []
     named: list[tuple[str, ...]] = []
@@ -30,7 +32,7 @@ def flips(answer: Answer) -> tuple[Figure, tuple[tuple[str, ...], ...]] | None:
     for lift in lifts:
         won, lost = lift.wins / most * SPAN, lift.losses / most * SPAN
         parts += [
-            svg.text(0, y + 4, svg.short(f"against {lift.against}", 26)),
+            svg.text(0, y + 4, svg.short(f"against {lift.against}", int((MIDDLE - lost - 36) / LETTER))),
             svg.rect(MIDDLE - lost, y - 8, lost, 16, "lost", f"{lift.losses} lost against {lift.against}"),
             svg.rect(MIDDLE, y - 8, won, 16, "won", f"{lift.wins} won against {lift.against}"),
             svg.text(MIDDLE - lost - 6, y + 4, lift.losses, "strong", "end"),

@@ -38,6 +38,8 @@ class Markdown:
             own = [level, facts] if found.same else ["## This run by itself", *parts]
             parts = [said, *more, _list(decided.facts), *own]
         parts.insert(0, _text(found.question))
+        if found.unfinished:
+            parts.insert(0, f"**{_text(found.unfinished)}**")
         if found.early_look:
             parts.insert(0, f"**{_text(found.early_look)}**")
         for table in found.tables:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from .cells import Table
 from .figure import Figure
-from .plain import markup
+from .plain import LONGEST, markup
 
 SHOWN = 60
 """Rows of a figure's numbers on the page; its file has all."""
@@ -31,10 +31,17 @@ def pre(commands: Sequence[str]) -> str:
     return "<pre><code>" + "\n".join(markup(command, SENTENCE) for command in commands) + "</code></pre>"
 
 
-def table(found: Table, marks: Mapping[str, str] | None = None, *, words: bool = False, titled: bool = True) -> str:
+def table(
+    found: Table,
+    marks: Mapping[str, str] | None = None,
+    *,
+    words: bool = False,
+    titled: bool = True,
+    longest: int = LONGEST,
+) -> str:
     """A table that scrolls by itself; ``marks`` are classes for cells, ``words`` lets all cells wrap.
 
-    Without ``titled`` its title is there only for who cannot see that the heading says the same.
+    A cell of more than ``longest`` characters is cut. Without ``titled`` its title is there only for who cannot see that the heading says the same.
     """
     if not found.rows:
         return ""
@@ -45,7 +52,7 @@ def table(found: Table, marks: Mapping[str, str] | None = None, *, words: bool =
     rows = "".join(
         f'<tr><th scope="row"{_class(kinds[0])}>{markup(row[0])}</th>'
         + "".join(
-            f"<td{_class((marks or {}).get(cell, kind))}>{markup(cell)}</td>"
+            f"<td{_class((marks or {}).get(cell, kind))}>{markup(cell, longest)}</td>"
             for cell, kind in zip(row[1:], kinds[1:], strict=True)
         )
         + "</tr>\n"

@@ -7,7 +7,7 @@ from apex_framework.analysis import points
 from . import account, arms, costs, paired, switching
 from .cells import Table, number, recorded
 from .findings import Episode, Findings
-from .parts import drawing, listed, paragraph, pre, table
+from .parts import SENTENCE, drawing, listed, paragraph, pre, table
 from .plain import markup
 from .timeline import decision_sheet, switch_sheet
 
@@ -94,7 +94,7 @@ def _registered(found: Findings) -> str:
 def _sentence(words: str, arm: str) -> str:
     """With a capital, unless it begins with a name."""
     words = words.strip()
-    return words if words.startswith(arm) else words[:1].upper() + words[1:]
+    return words if arm and words.startswith(arm) else words[:1].upper() + words[1:]
 
 
 def _in_short(found: Findings) -> str:
@@ -146,7 +146,9 @@ def _switching(found: Findings) -> str:
 
 def _episode(episode: Episode, opened: bool) -> str:
     row = episode.row
-    switches = f"{row.switches} switches" + (f", {row.aborted} aborted" if row.aborted else "")
+    switches = f"{row.switches} switch{'es' * (row.switches != 1)}" + (
+        f", {row.aborted} aborted" if row.aborted else ""
+    )
     outcome = "solved" if row.success else "not solved"
     told = (
         f"{row.arm} on {row.task_id}, seed {row.seed}: {outcome}, {switches}, {number(row.steps, '{}')} steps, "
@@ -155,7 +157,8 @@ def _episode(episode: Episode, opened: bool) -> str:
     legend = (
         "Columns follow the order of events. Thick bars: a message in an agent's hands; thin ones: passed on by a relay. Arrows: "
         "messages, dashed on the way to somebody else. Below a switch P, Q and C or A: PREPARE, QUIESCE, COMMIT or ABORT. "
-        "Diamonds: decisions, filled where another topology was wished for; a ring marks the score of what was chosen."
+        "Diamonds: decisions, filled where another topology was wished for; a ring marks the score of what was chosen. A "
+        "red cross: a message that nobody handled. Strips: features, the darker the larger, from one decision to the next."
     )
     sheets = [
         Table("Switches", *_sheet(switch_sheet(episode.shown))),
@@ -195,4 +198,6 @@ def _deviations(found: Findings) -> str:
 
 
 def _again(found: Findings) -> str:
-    return pre(found.content.commands) + "".join(table(t, words=True) for t in account.reproduction(found.told))
+    return pre(found.content.commands) + "".join(
+        table(t, words=True, longest=SENTENCE) for t in account.reproduction(found.told)
+    )

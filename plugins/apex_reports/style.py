@@ -117,7 +117,7 @@ tbody th.words{max-width:22rem}
 figure{margin:1rem 0}
 figcaption{font-weight:600;font-size:.95rem}
 svg.figure{display:block;max-width:none;height:auto}
-.fit svg.figure{max-width:100%;min-width:34rem}
+.fit svg.figure{max-width:100%;min-width:52rem}
 details{margin:.5rem 0}
 summary{cursor:pointer;padding:.25rem 0}
 .episode{border:1px solid var(--rule);border-radius:.4rem;padding:.2rem .9rem;margin:.6rem 0}
@@ -132,7 +132,7 @@ footer{padding-top:2rem;padding-bottom:3rem;color:var(--soft);font-size:.87rem}
 """
     f"@media print{{:root{{color-scheme:light;{_values(LIGHT)}}}"
     """body{font-size:10pt}header,main,footer{max-width:none;padding:0}nav,.skip{display:none}
-h2{break-after:avoid}figure,.verdict,tr{break-inside:avoid}.scroll{overflow:visible}
+h2,h3,caption,figcaption,summary{break-after:avoid}.scroll:not(:has(tr:nth-child(16))){break-inside:avoid}figure,.verdict,tr{break-inside:avoid}.scroll{overflow:visible}
 svg.figure,.fit svg.figure{max-width:100%;min-width:0}table{font-size:7.5pt}th,td{padding-right:.6rem;white-space:normal}
 .episode{border:0;padding:0}details::details-content{content-visibility:visible;block-size:auto;opacity:1}
 .numbers{display:none}}

@@ -9,6 +9,7 @@ from apex_framework.analysis import Answer, percentile
 
 from . import svg
 from .cells import Table
+from .colours import arm_colours
 from .figure import Figure
 from .observed import Conduct, Observed
 
@@ -36,7 +37,7 @@ def when(answer: Answer, observed: Observed) -> Figure | None:
     wide = last // COLUMNS + 1
     columns = last // wide + 1
     step = (RIGHT - LEFT) / columns
-    places = [a.arm for a in answer.arms]
+    colours = arm_colours(answer)
     parts: list[str] = []
     for index, (name, conduct) in enumerate(arms):
         base = 8 + (index + 1) * ROW
@@ -49,7 +50,7 @@ def when(answer: Answer, observed: Observed) -> Figure | None:
             if count:
                 tall = max(1.5, count / most * (ROW - 16))
                 told = f"{name}: {count} switches at {_steps(i * wide, wide)}"
-                colour = f"f{svg.colour(places.index(name))}"
+                colour = f"f{colours[name]}"
                 parts.append(svg.rect(LEFT + i * step + 0.5, base - tall, min(28, step) - 1, tall, colour, told))
         parts.append(svg.line(LEFT, base, RIGHT, base, "rule"))
         parts.append(svg.text(RIGHT + 12, base - 4, f"{sum(counts):,} switches", "soft"))

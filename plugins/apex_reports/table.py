@@ -39,6 +39,8 @@ class Table:
         if (decided := found.registered) is not None:
             head = [*_wrapped(f"{decided.word}, by the registered rule: {decided.sentence}"), *_wrapped(decided.rest)]
             parts.insert(0, "\n".join([*head, *(x for fact in decided.facts for x in _wrapped(fact, "  "))]))
+        if found.unfinished:
+            parts.insert(0, found.unfinished)
         if found.early_look:
             parts.insert(0, "\n".join(_wrapped(found.early_look)))
         for table in found.tables:

@@ -13,6 +13,10 @@ from .panels import Scale, features_panel, scores_panel
 from .trace import MOST, Hop, Trace
 
 LANE = 34
+HEAD = 34
+"""Pixels above the lanes: two rows of names of epochs."""
+LETTER = 7.0
+"""Pixels of a bold letter, about."""
 PHASES = {"probe": "probe", "prepare": "PREPARE", "quiesce": "QUIESCE", "commit": "COMMIT", "abort": "ABORT"}
 
 
@@ -35,7 +39,7 @@ def timeline(name: str, shown: Shown) -> Figure:
     trace = shown.trace
     scale = Scale(min(trace.columns, MOST), _places(shown))
     lanes = _lanes(trace.hops)
-    top = 44
+    top = HEAD + 22
     bottom = top + len(lanes) * LANE
     parts = _bands(shown, scale, bottom + 6)
     for index, agent in enumerate(lanes):
@@ -144,13 +148,17 @@ def _bands(shown: Shown, scale: Scale, bottom: float) -> list[str]:
     edges = [scale.left, *(scale.after(s.step) for s in committed), scale.right]
     epochs = [0, *(s.epoch for s in committed)]
     parts = []
+    ends = [scale.left, scale.left]
     for epoch, name, low, high in zip(epochs, names, edges, edges[1:], strict=False):
         colour = scale.colour(name, shown.topologies)
         told = f"epoch {epoch}: {name or 'topology not told'}"
-        label = f"{epoch} · {name}" if high - low < 110 else f"epoch {epoch} · {name}"
-        parts.append(svg.rect(low, 22, high - low, bottom - 22, f"b{colour}", told))
-        parts.append(svg.rect(low, 22, high - low, 4, f"f{colour}"))
-        parts.append(svg.text(low + 2, 16, svg.short(label, max(3, int((high - low) / 6))), f"f{colour} strong"))
+        label = svg.short(f"{epoch} · {name}" if high - low < 110 else f"epoch {epoch} · {name}", 40)
+        row = 0 if ends[0] <= low + 2 else min((1, 0), key=lambda i: ends[i])  # a short epoch's name needs room above
+        place = max(low + 2, ends[row])
+        ends[row] = place + LETTER * len(label)
+        parts.append(svg.rect(low, HEAD, high - low, bottom - HEAD, f"b{colour}", told))
+        parts.append(svg.rect(low, HEAD, high - low, 4, f"f{colour}"))
+        parts.append(svg.text(place, HEAD - 6 - 12 * row, label, f"f{colour} strong"))
     return parts
 
 
@@ -210,7 +218,7 @@ def _switches(shown: Shown, scale: Scale, y: float) -> list[str]:
         spans = "".join(f"{PHASES[p]} {switch.phases[p]:.2f} ms, " for p in PHASES if p in switch.phases and timed)
         end = "COMMIT" if switch.ok else f"ABORT: {switch.reason}"
         told = f"after step {switch.step}: {switch.origin} to {switch.target}; {spans}{end}, epoch {switch.epoch}"
-        parts.append(svg.line(x, 22, x, y, "cut"))
+        parts.append(svg.line(x, HEAD, x, y, "cut"))
         for index, letter in enumerate(letters):
             left = x + (index - len(letters) / 2) * 12
             cls = "stop" if letter == "A" else "chosen" if letter == "C" else "open"

@@ -17,7 +17,7 @@ ROLES = {
     ArmRole.RECORDED: "ran elsewhere; its verdicts were imported",
 }
 """One note for each kind of arm."""
-SHORT = "pp: percentage points. cluster: tasks that may succeed or fail together. EXTEND: neither GO nor KILL is shown."
+SHORT = "pp: percentage points. cluster: related tasks. GO: a gain is shown. KILL: it is excluded. EXTEND: neither."
 """What a terminal has room for."""
 
 

@@ -451,4 +451,50 @@ def test_the_same_run_twice_counts_once(run: Path, page: str, tmp_path: Path) ->
 def test_thousands_of_episodes_fit_on_a_page(tmp_path: Path) -> None:
     run = invent_run(tmp_path / "run", tasks=500)
     text = Html().render((run,))
-    assert len(text.encode()) < 2_000_000 and "2000 episodes" in text
+    assert len(text.encode()) < 2_000_000 and "2,000 episodes" in text
+
+
+def test_a_topology_has_one_colour_in_every_figure(tmp_path: Path) -> None:
+    figures = Html().illustrate((invent_run(tmp_path / "run"),)).figures
+    star, flat = 0, 2  # as in the list of topologies, which timelines count by
+    timeline = figures["timeline-1.svg"]
+    assert re.search(rf'class="f{flat} strong">(epoch )?0 · flat<', timeline)
+    for name in ("success-at-budget.svg", "budget.svg"):
+        found = {arm: set(re.findall(rf'class="f(\d)"><title>{arm}: ', figures[name])) for arm in ARMS}
+        assert found["static_star"] == {str(star)} and found["static_flat"] == {str(flat)}
+        assert not {str(star), str(flat)} & (found["bandit_v1"] | found["single"])
+
+
+def test_names_of_short_epochs_are_whole(tmp_path: Path) -> None:
+    figures = Html().illustrate((invent_run(tmp_path / "run", tasks=40),)).figures
+    labels = [
+        label
+        for name, text in figures.items()
+        if re.fullmatch(r"timeline-\d\.svg", name)
+        for label in re.findall(r'strong">((?:epoch )?\d+ · [^<]*)<', text)
+    ]
+    assert len(labels) > 3 and all(label.endswith(("star", "chain", "flat")) for label in labels)
+
+
+def test_digests_and_words_of_figures_are_not_cut(tmp_path: Path) -> None:
+    code = {f"package_{i}": f"{i:064x}" for i in range(40)}
+    runs = [invent_run(tmp_path / f"b{n}", budget=n, code=code) for n in (1_000, 2_000, 4_000, 8_000, 16_000)]
+    drawn = Html().illustrate(tuple(runs))
+    assert "package_39 000000000000" in Page(drawn.text).words
+    assert "single: " in drawn.figures["success-at-budget.svg"].partition("</desc>")[0].rpartition(";")[2]
+    top = [float(y) for y in re.findall(r'y1="([\d.]+)"[^>]*class="rule"', drawn.figures["success-at-budget.svg"])]
+    bars = [float(y) for y in re.findall(r'y2="([\d.]+)" class="c\d"', drawn.figures["success-at-budget.svg"])]
+    assert min(bars) >= min(top) - 0.1
+
+
+@pytest.mark.parametrize("make", [Table, Markdown])
+def test_what_is_missing_stands_first(make: type[Table] | type[Markdown], tmp_path: Path) -> None:
+    run = invent_run(tmp_path / "run")
+    (run / "episodes.jsonl").write_text("".join((run / "episodes.jsonl").read_text().splitlines(keepends=True)[:-5]))
+    assert make().render((run,)).strip("*").startswith("Unfinished: 5 of 48 planned episodes are missing.")
+
+
+def test_one_of_a_thing_is_told_as_one(tmp_path: Path) -> None:
+    words = Page(Html().render((invent_run(tmp_path / "run", tasks=1),))).words
+    assert "1 task in 1 cluster, 1 seed, 4 episodes." in words and "Only 1 cluster:" in words
+    assert "1 digest, 0 episodes without" in words
