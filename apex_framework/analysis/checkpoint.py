@@ -5,7 +5,6 @@ The same checkpoint gives the same bytes: the archive is written without compres
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import json
@@ -32,16 +31,12 @@ def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
     return out.getvalue()
 
 
-def checkpoint_text(checkpoint: Checkpoint) -> str:
-    """All of it as one text, for what travels without files."""
-    arrays = base64.b64encode(checkpoint_bytes(checkpoint)).decode()
-    return json.dumps({"arrays": arrays, "meta": dict(checkpoint.meta)})
+def checkpoint_lists(checkpoint: Checkpoint) -> dict[str, Any]:
+    """JSON-ready keywords of an equal Checkpoint, arrays as nested lists: for what travels without files."""
+    import numpy
 
-
-def checkpoint_of(text: str) -> Checkpoint:
-    """The inverse of ``checkpoint_text``."""
-    data = json.loads(text)
-    return Checkpoint(_arrays(io.BytesIO(base64.b64decode(data["arrays"]))), data["meta"])
+    arrays = {name: numpy.asarray(array).tolist() for name, array in checkpoint.arrays.items()}
+    return {"arrays": arrays, "meta": dict(checkpoint.meta)}
 
 
 def checkpoint_digest(checkpoint: Checkpoint) -> str:
@@ -70,20 +65,17 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, about: Mapping[str, Any
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read what ``write_checkpoint`` wrote. Raises ArtifactError when it is missing or damaged."""
+    import numpy
+
     path = path.with_suffix(".npz")
     try:
         data = json.loads(path.with_suffix(".json").read_text())
-        checkpoint = Checkpoint(_arrays(path), data["meta"])
+        with numpy.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        checkpoint = Checkpoint(arrays, data["meta"])
         digest = data["digest"]
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ArtifactError(f"cannot read the policy {path}: {error}", "train it again: apex train") from error
     if checkpoint_digest(checkpoint) != digest:
         raise ArtifactError(f"the policy {path} does not match its digest", "train it again: apex train")
     return checkpoint
-
-
-def _arrays(source: Path | io.BytesIO) -> dict[str, Any]:
-    import numpy
-
-    with numpy.load(source, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

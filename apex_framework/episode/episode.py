@@ -15,6 +15,7 @@ from ..interfaces import (
     Brief,
     CallTags,
     Capability,
+    Checkpoint,
     Diffs,
     EpisodeContext,
     EpisodeJob,
@@ -224,9 +225,7 @@ class Episode:
         arm = self.arm
         controller = self.shop.catalog.make("controller", arm.controller, **arm.controller_options)
         if (learned := self.job.run.get("learned")) is not None:
-            from ..analysis.checkpoint import checkpoint_of
-
-            controller.load(checkpoint_of(learned))
+            controller.load(Checkpoint(**learned))
         frozen = not (arm.online or self.job.run.get("explore"))
         controller.begin(EpisodeContext(self.id, self.seed, arm.topologies, arm.budget, arm.dwell, frozen))
         return Deciding(

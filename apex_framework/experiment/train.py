@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..analysis.checkpoint import checkpoint_text
+from ..analysis.checkpoint import checkpoint_lists
 from ..catalog import Catalog
 from ..episode.arm import Arm
 from ..episode.budgeting import TOO_LITTLE
@@ -111,7 +111,7 @@ class Trainer:
             if isinstance(self._executor, contextlib.AbstractContextManager):
                 stack.enter_context(self._executor)
             for number, keys in enumerate(self._schedule()):
-                learned = checkpoint_text(self.checkpoint)
+                learned = checkpoint_lists(self.checkpoint)
                 jobs = [self._job(index, task, seed, learned) for index, task, seed in keys]
                 results = sorted(
                     self._executor.run(iter(jobs), self._work, workers=self._workers), key=lambda result: result.index
@@ -136,7 +136,7 @@ class Trainer:
         for start in range(0, t.episodes, t.round):
             yield order[start : min(start + t.round, t.episodes)]
 
-    def _job(self, index: int, task: str, seed: int, learned: str) -> EpisodeJob:
+    def _job(self, index: int, task: str, seed: int, learned: Mapping[str, Any]) -> EpisodeJob:
         """The job carries the policy itself: a worker may be on another machine, which sees no file of this one."""
         t = self._training
         run = {**t.run, "explore": True, "transitions": True}

@@ -7,8 +7,9 @@ a folder that agents work in holds no ``.git``, and one that they make there is 
 from __future__ import annotations
 
 from .addresses import Network, networks_of
+from .process import Outcome, converse
 from .repository import CheckedOut, Commit, Repository
 from .runner import GitLimits, run_git
 from .trees import Entry
 
-__all__ = ["CheckedOut", "Commit", "Entry", "GitLimits", "Network", "Repository", "networks_of", "run_git"]
+__all__ = ["CheckedOut", "Commit", "Entry", "GitLimits", "Network", "Outcome", "Repository", "converse", "networks_of", "run_git"]

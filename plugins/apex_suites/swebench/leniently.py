@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from apex_framework.errors import GitError
-from apex_framework.git import Repository
-from apex_framework.git.process import converse
+from apex_framework.git import Repository, converse
 from apex_framework.interfaces import Sandbox
 from apex_framework.interfaces.sandbox import Confinement
 

@@ -81,7 +81,7 @@ def test_the_next_command_asks_for_the_tasks_that_several_seeds_leave_needed() -
         for s in range(5)
     ]
     arms = {row.arm: {"name": row.arm} for row in rows}
-    run = RunData(path=None, rows=tuple(rows), split="test", suite="mini", arms=arms)  # type: ignore[arg-type]
+    run = RunData(path=None, rows=tuple(rows), split="test", suite="mini", arms=arms)  # type: ignore[arg-type]  # there is no folder
     answer = answer_of(run)
     needed = max(lift.tasks_needed(0.05) or 0 for lift in answer.lifts)
     assert 200 < needed < 600

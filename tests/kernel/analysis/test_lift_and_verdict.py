@@ -65,7 +65,7 @@ def lift(against: str, low: float, high: float) -> Lift:
 LEVELS = [
     line
     for arm, step in (("x", 3), ("static:star", 4), ("single", 5))
-    for line in rows_of(arm, lambda t, step=step: t % step == 0)  # type: ignore[misc]
+    for line in rows_of(arm, lambda t, step=step: t % step == 0)  # type: ignore[misc]  # mypy infers no default of a lambda
 ]
 
 

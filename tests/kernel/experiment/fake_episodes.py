@@ -8,13 +8,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from apex_framework.analysis.checkpoint import checkpoint_of
 from apex_framework.budget import Grant, Ledger
 from apex_framework.episode.arm import Arm
 from apex_framework.episode.budgeting import build_guard
 from apex_framework.interfaces import (
     STAY,
     CallTags,
+    Checkpoint,
     EpisodeContext,
     EpisodeJob,
     EpisodeResult,
@@ -48,7 +48,7 @@ def work(job: EpisodeJob) -> EpisodeResult:
         "success": draw.random() < 0.4,
         "tokens": tokens,
         "steps": steps,
-        "switches": draw.randrange(3),
+        "switches": draw.randrange(1, 4),
         "aborted": 0,
         "denied": 0,
         "status": "finished",
@@ -79,7 +79,10 @@ def work(job: EpisodeJob) -> EpisodeResult:
         }
         for i in range(steps)
     ]
-    switches = [{"step": 1, "origin": "star", "target": "flat", "ok": True, "epoch": 1, "phase_ms": {"prepare": 0.2}}]
+    switches = [
+        {"step": 1 + i, "origin": "star", "target": "flat", "ok": True, "epoch": 1 + i, "phase_ms": {"prepare": 0.2}}
+        for i in range(int(record["switches"]))
+    ]
     trace = [{"step": i} for i in range(steps)]
     return EpisodeResult(job.index, record, tuple(decisions), tuple(switches), tuple(calls), tuple(trace), "--- a\n")
 
@@ -137,7 +140,7 @@ def taught(job: EpisodeJob) -> EpisodeResult:
     catalog = load_plugins().catalog
     controller = catalog.make("controller", job.arm["controller"], **job.arm["controller_options"])
     if "learned" in job.run:
-        controller.load(checkpoint_of(job.run["learned"]))
+        controller.load(Checkpoint(**job.run["learned"]))
     topologies = tuple(job.arm["topologies"])
     controller.begin(EpisodeContext("e", job.seed, topologies, 10_000, frozen=not job.run["explore"]))
     result = work(job)

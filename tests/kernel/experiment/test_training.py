@@ -11,13 +11,12 @@ import pytest
 
 from apex_executors.local import LocalExecutor
 from apex_framework.analysis import checkpoint_bytes, checkpoint_digest
-from apex_framework.analysis.checkpoint import checkpoint_of
 from apex_framework.catalog import Catalog
 from apex_framework.episode.arm import Arm
 from apex_framework.errors import ConfigError, ExecutorError, RuntimeFault
 from apex_framework.experiment.run import Work
 from apex_framework.experiment.train import Round, Trainer, Training
-from apex_framework.interfaces import EpisodeJob, EpisodeResult
+from apex_framework.interfaces import Checkpoint, EpisodeJob, EpisodeResult
 from apex_framework.plugins import load_plugins
 from apex_framework.testing.broken.executor import Sound, TakesFour, TellsTwice
 
@@ -94,7 +93,7 @@ def test_a_job_carries_its_policy_and_names_no_file_of_this_machine(
     policies = [trainer.checkpoint]
     policies += [trainer.checkpoint for _ in trainer.rounds()]
     assert ["learned" in job.run for job in jobs] == [False] * 5 + [True] * 7  # the teacher acts first
-    carried = [checkpoint_of(job.run["learned"]) for job in jobs[5:]]
+    carried = [Checkpoint(**job.run["learned"]) for job in jobs[5:]]
     known = [checkpoint_digest(policies[1])] * 5 + [checkpoint_digest(policies[2])] * 2
     assert [checkpoint_digest(one) for one in carried] == known
     assert {job.arm["controller_options"]["policy"] for job in jobs[5:]} == {"none"}
