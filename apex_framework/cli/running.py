@@ -87,6 +87,12 @@ def execute(context: Context, folder: RunFolder, workers: int, executor: str = "
 
     plugins = context.plugins
     say_confining(context, folder.plan)
+    if folder.lost:
+        key, what = next(iter(folder.lost.items()))
+        context.say(
+            f"warning: {folder.path}: {len(folder.lost)} finished episodes are run again, for what they left is not all "
+            f"there; the first, {'/'.join(map(str, key))}: {what}"
+        )
     shared = folder.plan.settings
     exporting = None
     try:

@@ -19,6 +19,7 @@ from .lines import cut_torn_tail, iterate_rows, key_of, misfit, to_line
 from .lock import FolderLock, claim
 from .manifest import DONE, STORE, forget_manifest, verify_lines, verify_manifest, write_manifest
 from .plan import Key, Plan
+from .shortfall import shortfalls
 from .toml import to_toml
 
 FORMAT = 1
@@ -41,6 +42,8 @@ class RunFolder:
         self._files = files
         self.records: dict[Key, bool] = {}
         """Finished episodes, and whether each could be run; their lines are on disk, and only there: see ``lines``."""
+        self.lost: dict[Key, str] = {}
+        """Episodes that had been finished and are to be run again, for lines of theirs are gone; and which."""
         self.new = False
         """Whether this process began the run."""
         self._made = False
@@ -98,6 +101,7 @@ class RunFolder:
     def reopen(cls, path: Path, *, files: Files | None = None, retry_failed: bool = False) -> RunFolder:
         """Open an unfinished run: cut torn lines, drop side rows of unfinished episodes.
 
+        Episodes whose side rows or own files are not all there any more, by what their line counts, are unfinished: ``lost``.
         With ``retry_failed`` also a finished one, when episodes failed for infrastructure: they, with all their rows,
         are unfinished then, and so is the run. Raises RunFolderError, ArtifactError.
         """
@@ -126,6 +130,9 @@ class RunFolder:
             if key not in planned or key in self.records:
                 raise ArtifactError(f"{self.path / EPISODES}: {key} is not planned or there twice", "start a new run")
             self.records[key] = row.get("status") != INFRASTRUCTURE
+        if not finished:
+            self.lost = shortfalls(self.path)
+            self.records = {key: ran for key, ran in self.records.items() if key not in self.lost}
         if retry_failed:
             kept = dict.fromkeys((key for key, ran in self.records.items() if ran), True)
             if finished and len(kept) == len(self.records):

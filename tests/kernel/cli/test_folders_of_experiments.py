@@ -207,6 +207,19 @@ def test_a_run_whose_plan_is_gone_is_not_somebody_elses_folder(planned: PlanTerm
     assert files("out/main") == before
 
 
+def test_lines_that_a_stopped_run_lost_are_made_again_and_told(planned: PlanTerminal) -> None:
+    planned.world.stop_after = 3
+    assert planned.run()[0] == 130
+    Path("out/main/calls.jsonl").unlink()
+    planned.world.stop_after = None
+    planned.world.finished = 0
+    status, _, err = planned(resume, "out/main", "--no-report")
+    told = "warning: out/main: 3 finished episodes are run again, for what they left is not all there; the first, "
+    assert status == 0 and f"{told}single/c0/0: calls.jsonl has 0 of its " in err
+    assert planned.world.finished == 4
+    assert planned(verify, "out/main")[0] == 0
+
+
 def failing_once(planned: PlanTerminal, task: str = "c0") -> None:
     """One task's episodes cannot be run, until somebody tries again."""
     work = planned.world.work
