@@ -12,4 +12,15 @@ from .repository import CheckedOut, Commit, Repository
 from .runner import GitLimits, run_git
 from .trees import Entry
 
-__all__ = ["CheckedOut", "Commit", "Entry", "GitLimits", "Network", "Outcome", "Repository", "converse", "networks_of", "run_git"]
+__all__ = [
+    "CheckedOut",
+    "Commit",
+    "Entry",
+    "GitLimits",
+    "Network",
+    "Outcome",
+    "Repository",
+    "converse",
+    "networks_of",
+    "run_git",
+]

@@ -218,7 +218,9 @@ def _limits(answer: Answer, rungs: Sequence[RunData]) -> list[str]:
         )
     clusters = {row.cluster for row in answer.run.rows if row.judged}
     if len(clusters) < 30:
-        limits.append(f"Only {counted(len(clusters), 'cluster')}: intervals of lifts come from sign flips of whole clusters.")
+        limits.append(
+            f"Only {counted(len(clusters), 'cluster')}: intervals of lifts come from sign flips of whole clusters."
+        )
     if recorded(answer):
         limits.append("One suite: other tasks may rank the systems otherwise.")
     elif rungs:

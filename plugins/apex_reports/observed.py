@@ -175,7 +175,6 @@ def _switch(found: Observed, line: Line, key: Key, shown: bool) -> None:
 
 
 def _call(found: Observed, line: Line, key: Key, shown: bool) -> None:
-    line.needs("event")
     arm = found.arm(key[0])
     if shown:
         found.roles.setdefault(key, {})[line.text("agent_id")] = line.text("role")

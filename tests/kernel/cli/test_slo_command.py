@@ -63,7 +63,9 @@ def folder(tmp_path: Path) -> Path:
         ],
     )
     plan = {"suite": "mini", "split": "dev", "suite_digest": "d", "tasks": [], "seeds": [0], "real_time": True}
-    (path / "run.json").write_text(json.dumps({"format": 1, "plan": {**plan, "arms": [{"name": "a", "budget": 10_000}]}}))
+    (path / "run.json").write_text(
+        json.dumps({"format": 1, "plan": {**plan, "arms": [{"name": "a", "budget": 10_000}]}})
+    )
     return path
 
 
