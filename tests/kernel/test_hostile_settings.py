@@ -104,8 +104,12 @@ def test_a64_arguments_do_not_reach_the_terminal_as_they_are(arguments: tuple[st
 
 LOADERS = {("pickle", "load"), ("pickle", "loads"), ("marshal", "load"), ("marshal", "loads"), ("yaml", "load")}
 LOADERS |= {("yaml", "unsafe_load"), ("torch", "load"), ("shelve", "open"), ("dill", "load"), ("joblib", "load")}
-FROM_OURSELVES = {"plugins/apex_workspaces/zygote.py", "apex_framework/testing/sandbox.py"}
-"""They read the sandbox that their own host process sends them, before anything else."""
+FROM_OURSELVES = {
+    "plugins/apex_workspaces/zygote.py",
+    "apex_framework/testing/sandbox.py",
+    "apex_framework/episode/worker.py",
+}
+"""They read the sandbox that their own host process sends them, before anything else, or what they have just packed."""
 
 
 def unpickling(source: str) -> list[tuple[str, str]]:

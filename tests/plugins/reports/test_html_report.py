@@ -422,7 +422,6 @@ def test_a_run_without_switches_traces_and_side_files_has_a_page_too(tmp_path: P
         *((f"{name}.jsonl", '{"x": 1}', "line 3: arm is missing") for name in ("decisions", "switches", "calls")),
         ("decisions.jsonl", '{"arm": "a", "task_id": "t", "seed": 0, "propensity": 1}', "line 3: step is missing"),
         ("switches.jsonl", '{"arm": "a", "task_id": "t", "seed": 0}', "line 3: step is missing"),
-        ("calls.jsonl", '{"arm": "a", "task_id": "t", "seed": 0}', "line 3: event is missing"),
     ],
 )
 def test_a_tampered_line_is_named(file: str, line: str, said: str, tmp_path: Path) -> None:
