@@ -223,8 +223,8 @@ def timed(*arguments: str) -> Cost:
 
 def told_of(page: str) -> int:
     """Episodes that a whole page tells of; 0 for one that is cut short or tells of none."""
-    found = re.search(r"\d seeds?, (\d+) episodes\.", page)
-    return int(found[1]) if found and page.rstrip().endswith("</html>") else 0
+    found = re.search(r"\d seeds?, ([\d,]+) episodes\.", page)
+    return int(found[1].replace(",", "")) if found and page.rstrip().endswith("</html>") else 0
 
 
 def damages(path: Path) -> int:

@@ -70,7 +70,7 @@ def test_the_seed_draws_the_outcomes_and_nothing_else_does(
 
 
 def test_a_page_that_is_cut_short_or_of_another_run_tells_of_no_episode() -> None:
-    page = "<p>417 tasks in 70 clusters, 2 seeds, 10008 episodes.</p></html>\n"
+    page = "<p>417 tasks in 70 clusters, 2 seeds, 10,008 episodes.</p></html>\n"
     assert report.told_of(page) == 10_008
     assert report.told_of(page[:-3]) == report.told_of("<p>no run</p></html>") == 0
 
