@@ -79,7 +79,7 @@ def test_observers_hear_of_every_episode(tmp_path: Path, make_plan: MakePlan, fa
     count = {kind: sum(isinstance(e, kind) for e in heard) for kind in (EpisodeStarted, EpisodeFinished, RunFinished)}
     assert count == {EpisodeStarted: 8, EpisodeFinished: 8, RunFinished: 1}
     switches = sum(row["switches"] for row in rows(tmp_path / "r"))
-    assert sum(isinstance(e, SwitchFinished) for e in heard) == switches
+    assert sum(isinstance(e, SwitchFinished) for e in heard) == switches > 0
     assert any(isinstance(e, DecisionTaken) for e in heard)
     assert not any(isinstance(e, CallDenied) for e in heard)
 
